@@ -1,0 +1,63 @@
+"""When to stop measuring: the interval is narrow enough, or the budget is spent; and which of the two it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from suffice.stats.intervals import MIN_ORDER_STATISTIC_SAMPLES, estimate_from
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class StopReason(StrEnum):
+    """Why a series of repetitions ended."""
+
+    NARROW = "interval narrow enough"
+    BUDGET = "budget spent"
+    MAXIMUM = "maximum of repetitions reached"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppingRule:
+    """Go on until the relative half width of the interval is at most ``relative_half_width``, within bounds.
+
+    Looking at the interval after every repetition makes it stop a little early on lucky streaks; ``minimum`` keeps that
+    small, and the coverage that is left is measured in ``tests/unit/test_stopping.py``.
+    """
+
+    relative_half_width: float = 0.03
+    minimum: int = 8
+    maximum: int = 60
+
+    def __post_init__(self) -> None:
+        if not MIN_ORDER_STATISTIC_SAMPLES <= self.minimum <= self.maximum:
+            raise ValueError("a stopping rule needs 6 <= minimum <= maximum repetitions")
+
+
+def should_stop(
+    rule: StoppingRule, samples: Sequence[float], *, elapsed_s: float, next_s: float, budget_s: float
+) -> StopReason | None:
+    """The reason to stop now, or None to go on.
+
+    Args:
+        rule: what is narrow enough.
+        samples: one value per repetition so far.
+        elapsed_s: time spent on this series so far.
+        next_s: what one more repetition is expected to take.
+        budget_s: what the series may take; at least one repetition is always made.
+    """
+    if not samples:
+        return None
+    if len(samples) >= rule.maximum:
+        return StopReason.MAXIMUM
+    if len(samples) >= rule.minimum:
+        half_width = estimate_from(samples).relative_half_width
+        if half_width is not None and half_width <= rule.relative_half_width:
+            return StopReason.NARROW
+    if elapsed_s + next_s > budget_s:
+        return StopReason.BUDGET
+    return None
