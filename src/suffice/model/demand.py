@@ -1,0 +1,140 @@
+"""What a team needs, as it wrote it down.
+
+A :class:`Demand` holds stated facts only; what they mean for a machine is derived in :mod:`suffice.decide.constraints`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from suffice.units import SECONDS_PER_DAY
+
+DEFAULT_MARGIN: Final = 1.5
+_Z95: Final = 1.6448536269514722  # standard normal quantile of 0.95
+_MEDIAN_PERCENTILE: Final = 50.0
+
+
+class DemandKind(StrEnum):
+    """How the work arrives and who waits for it."""
+
+    INTERACTIVE = "interactive"  # a person reads along: decode rate and time to first token matter in each interaction
+    BATCH = "batch"  # a queue: the sustained rate must exceed the arrival rate
+    SCHEDULED = "scheduled"  # a job: total wall time must lie inside its window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lengths:
+    """Lengths in tokens: the median and the 95th percentile (equal when one number was stated)."""
+
+    p50: float
+    p95: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.p50 <= self.p95:
+            raise ValueError(f"lengths need 0 < p50 <= p95, not p50 = {self.p50:g} and p95 = {self.p95:g}")
+
+    @property
+    def mean(self) -> float:
+        """Mean of the log-normal distribution through p50 and p95: ``p50 * exp(sigma^2 / 2)``.
+
+        Prompt and answer lengths are right-skewed, so the median understates the work; one stated number is its own mean.
+        """
+        sigma = math.log(self.p95 / self.p50) / _Z95
+        return self.p50 * math.exp(sigma**2 / 2)
+
+    def at(self, percentile: float) -> float:
+        """The length for a limit at ``percentile``: the median up to P50, else P95 (all that was stated)."""
+        return self.p50 if percentile <= _MEDIAN_PERCENTILE else self.p95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """An upper limit on a latency that must hold at a percentile of requests."""
+
+    value_s: float
+    percentile: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """A written demand. None always means: not stated.
+
+    Attributes:
+        kind: how the work arrives.
+        prompt_tokens: prompt lengths, including the chat template and any system prompt.
+        output_tokens: generated tokens per request.
+        requests_per_second: arrival rate, averaged over the day.
+        concurrent_users: streams that are generating at the same time (instead of a rate).
+        tokens_per_second_per_user: decode rate that each stream needs.
+        ttft: limit on the time to first token.
+        tpot: limit on the time per output token after the first.
+        window_s: time per day in which the day's work must be done.
+        context_tokens: context that must be possible; at least prompt and output together.
+        margin: factor of headroom for peaks and retries; a policy, not physics.
+        memory_bytes: memory that the model may use on the machine.
+        quality_floor: least acceptable score on the team's own items, 0 to 1.
+        budget_per_month: money per month in ``currency``.
+        currency: three-letter code.
+        model: path of the model that the demand is about.
+    """
+
+    kind: DemandKind
+    prompt_tokens: Lengths | None = None
+    output_tokens: Lengths | None = None
+    requests_per_second: float | None = None
+    concurrent_users: int | None = None
+    tokens_per_second_per_user: float | None = None
+    ttft: Limit | None = None
+    tpot: Limit | None = None
+    window_s: float | None = None
+    context_tokens: int | None = None
+    margin: float = DEFAULT_MARGIN
+    memory_bytes: float | None = None
+    quality_floor: float | None = None
+    budget_per_month: float | None = None
+    currency: str | None = None
+    model: str | None = None
+
+    @property
+    def streams(self) -> int:
+        """Streams that run at once: the stated users, else one."""
+        return self.concurrent_users or 1
+
+    @property
+    def requests_per_day(self) -> float | None:
+        """Requests that arrive in a day."""
+        return None if self.requests_per_second is None else self.requests_per_second * SECONDS_PER_DAY
+
+    @property
+    def required_decode_tokens_per_second(self) -> float | None:
+        """Decode rate that each stream needs: the stated rate or 1 / TPOT, whichever is more."""
+        stated = [self.tokens_per_second_per_user] if self.tokens_per_second_per_user is not None else []
+        if self.tpot is not None:
+            stated.append(1 / self.tpot.value_s)
+        return max(stated, default=None)
+
+    @property
+    def work_depth_tokens(self) -> float | None:
+        """Mean number of tokens in the cache while a typical request decodes: its prompt and half of its output."""
+        if self.prompt_tokens is None:
+            return None
+        half_output = 0.0 if self.output_tokens is None else self.output_tokens.p50 / 2
+        return self.prompt_tokens.p50 + half_output
+
+    @property
+    def needed_context_tokens(self) -> int | None:
+        """Context that one request can need: the stated one, else the P95 of prompt plus output."""
+        if self.context_tokens is not None:
+            return self.context_tokens
+        if self.prompt_tokens is None:
+            return None
+        output = 0.0 if self.output_tokens is None else self.output_tokens.p95
+        return math.ceil(self.prompt_tokens.p95 + output)
+
+
+def single_stream_need(tokens_per_second: float, margin: float = DEFAULT_MARGIN) -> Demand:
+    """The demand behind ``--need``: one interactive stream that needs so many tokens per second."""
+    return Demand(kind=DemandKind.INTERACTIVE, tokens_per_second_per_user=tokens_per_second, margin=margin)

@@ -1,0 +1,1 @@
+"""Run records: what a measurement leaves behind, enough to decide again tomorrow on another machine."""

@@ -1,0 +1,208 @@
+"""The run record, version 1. ``docs/record.md`` describes it for readers of the JSON.
+
+Plain frozen dataclasses; :mod:`suffice.records.store` reads and writes them. Everything but ``schema_version`` may be
+absent in a file made by others: what is absent is None, and a verdict that needs it is "undecided".
+
+History (add a line when the version rises):
+    1  first version
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from suffice.stats.estimate import Estimate
+
+SCHEMA_VERSION: Final = 1
+
+# Read by Pydantic when a record is loaded; plain data, so that this module stays free of it.
+_NO_NAN: Final = {"allow_inf_nan": False, "extra": "ignore"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorTypeShare:
+    """How much of the model is stored in one ggml type."""
+
+    elements: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KvLayers:
+    """Layers whose KV cache grows alike: bytes per token of one of them, and the window after which it stops growing."""
+
+    count: int
+    bytes_per_token: float
+    window: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRecord:
+    """Which model was measured.
+
+    ``sha256`` is of the whole file (all parts of a split one, in order); for very large files it is None and
+    ``sampled_sha256`` covers size, header and evenly spaced samples instead.
+    """
+
+    name: str | None = None
+    file_name: str | None = None
+    file_bytes: int | None = None
+    sha256: str | None = None
+    sampled_sha256: str | None = None
+    architecture: str | None = None
+    parameters: int | None = None
+    active_parameters: int | None = None
+    tensor_types: dict[str, TensorTypeShare] = field(default_factory=dict)
+    streamed_bytes: float | None = None
+    kv_bytes_per_token: float | None = None  # while no sliding window is full
+    kv_layers: tuple[KvLayers, ...] = ()
+    kv_state_bytes: float = 0.0  # recurrent state of one sequence, whatever its context
+    context_length: int | None = None
+
+    @property
+    def identity(self) -> str | None:
+        """What two records must share to be of the same model: a hash, or None when unknown."""
+        return self.sha256 or self.sampled_sha256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineRecord:
+    """Which engine measured. ``lower_bound`` is true when the build leaves ISA of this CPU unused."""
+
+    name: str | None = None
+    version: str | None = None
+    llama_cpp_version: str | None = None
+    system_info: str | None = None
+    isa_used: tuple[str, ...] = ()
+    isa_unused: tuple[str, ...] = ()
+    prebuilt: bool | None = None
+    lower_bound: bool = False
+    advice: str | None = None  # the command that gives a better build
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeSeries:
+    """Repetitions of decoding at one depth. ``step_s`` holds the raw seconds of each step, a row per repetition."""
+
+    depth: int
+    threads: int
+    tokens_per_second: Estimate | None = None
+    step_s: tuple[tuple[float, ...], ...] = ()
+    stopped: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefillSeries:
+    """Repetitions of one prompt. ``chunk_s`` holds the raw seconds of each chunk, a row per repetition."""
+
+    prompt_tokens: int  # evaluated in each repetition
+    threads: int
+    chunk_tokens: tuple[int, ...] = ()
+    tokens_per_second: Estimate | None = None
+    chunk_s: tuple[tuple[float, ...], ...] = ()
+    stopped: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadPoint:
+    """Speed at one thread count, from the short sweep that chose the threads."""
+
+    threads: int
+    decode_tokens_per_second: float | None
+    prefill_tokens_per_second: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRecord:
+    """Seconds from the call until the first token could be evaluated. Cold: the file was not in the page cache."""
+
+    cold_s: float | None = None
+    warm_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BandwidthRecord:
+    """Sustained read bandwidth, a measured lower bound, with its method."""
+
+    read_bytes_per_s: float
+    interval_low_bytes_per_s: float | None = None
+    interval_high_bytes_per_s: float | None = None
+    interval_level: float | None = None
+    samples_bytes_per_s: tuple[float, ...] = ()
+    kernel: str | None = None
+    threads: int | None = None
+    buffer_bytes: int | None = None
+    llc_bytes: int | None = None
+    cache_resident: bool | None = None
+    method: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CeilingRecord:
+    """The ceiling at the measured bandwidth: decode at the run's depth, prefill for its prompt."""
+
+    decode_tokens_per_second: float | None = None
+    prefill_tokens_per_second: float | None = None
+    bandwidth_bytes_per_s: float | None = None
+    bound: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurementRecord:
+    """The raw series and their estimates."""
+
+    decode: tuple[DecodeSeries, ...] = ()  # the first is at the run's depth
+    prefill: PrefillSeries | None = None
+    ttft_s: Estimate | None = None  # of the run's prompt, measured as prefill plus first decode step
+    thread_sweep: tuple[ThreadPoint, ...] = ()
+    load: LoadRecord = field(default_factory=LoadRecord)
+    peak_rss_bytes: int | None = None
+    budget_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContentionRecord:
+    """Was the machine busy? ``readings`` are the raw ones, ``reasons`` what made the mark."""
+
+    disturbed: bool | None = None
+    reasons: tuple[str, ...] = ()
+    readings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """One measurement of one model on one machine by one engine.
+
+    The three plain numbers at the top repeat the points of the estimates, for scripts that want no more; a file in which
+    they disagree with the raw samples was edited, and is refused.
+    """
+
+    __pydantic_config__ = _NO_NAN
+
+    schema_version: int = SCHEMA_VERSION
+    suffice_version: str | None = None
+    created_at: str | None = None  # UTC, ISO 8601
+    complete: bool = True  # False: killed or still running; what is there is right
+    source: str = "suffice"  # or "llama-bench"
+    decode_tokens_per_second: float | None = None
+    prefill_tokens_per_second: float | None = None
+    ttft_s: float | None = None
+    basis: str = "measured"
+    disturbed: bool | None = None
+    machine: str | None = None  # CPU or GPU model name
+    device_kind: str = "cpu"  # "cpu" or "gpu": where the layers ran
+    model: ModelRecord = field(default_factory=ModelRecord)
+    engine: EngineRecord = field(default_factory=EngineRecord)
+    settings: dict[str, Any] = field(default_factory=dict)
+    measurement: MeasurementRecord = field(default_factory=MeasurementRecord)
+    bandwidth_before: BandwidthRecord | None = None
+    bandwidth_after: BandwidthRecord | None = None
+    cache_bandwidth: BandwidthRecord | None = None  # at the model's size, when it fits in the last-level cache
+    ceiling: CeilingRecord = field(default_factory=CeilingRecord)
+    contradictions: tuple[str, ...] = ()
+    contention: ContentionRecord = field(default_factory=ContentionRecord)
+    memory_usable_bytes: int | None = None
+    environment: dict[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
