@@ -1,0 +1,236 @@
+"""What a run record says about one machine, in the form in which a verdict asks.
+
+Everything here answers "how fast, how long, how much memory" for lengths that the demand names, from what was measured at
+the lengths of the run; an answer that the measurements do not carry has an open end, and the verdict becomes "undecided".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from suffice.decide.quantity import Quantity
+from suffice.model.basis import Basis, weakest
+from suffice.model.prefill_curve import PrefillCurve
+from suffice.stats.intervals import median
+
+if TYPE_CHECKING:
+    from suffice.records.schema import DecodeSeries, KvLayers, RunRecord
+    from suffice.stats.estimate import Estimate
+
+# Decode slows down with depth, by a line through two measured depths; further out than this the line is no evidence.
+MAX_DEPTH_EXTRAPOLATION: Final = 4.0
+# A depth a little beyond the measured one changes the step by less than the interval.
+DEPTH_TOLERANCE: Final = 1.25
+DEPTH_TOLERANCE_TOKENS: Final = 64.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodePoint:
+    """Decode rate at one depth. ``depth`` None: the record does not say."""
+
+    depth: float | None
+    rate: Quantity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineEvidence:
+    """One machine, one model, one engine: what a verdict may rest on."""
+
+    name: str
+    is_gpu: bool
+    decode: tuple[DecodePoint, ...]
+    prefill_rate: Quantity | None
+    prefill_curve: PrefillCurve | None
+    prefill_interval_ratios: tuple[float, float] | None  # low / point and high / point of the prefill time
+    ttft: Quantity | None
+    ttft_prompt_tokens: int | None
+    load_s: float | None
+    weights_bytes: float | None
+    kv_bytes_per_token: float | None
+    kv_layers: tuple[KvLayers, ...]
+    kv_state_bytes: float
+    overhead_bytes: float
+    memory_usable_bytes: float | None
+    context_length: int | None
+    streamed_bytes: float | None
+    disturbed: bool | None
+    disturbance_reasons: tuple[str, ...]
+    engine_lower_bound: bool
+    engine_advice: str | None
+    contradictions: tuple[str, ...]
+    model_identity: str | None
+    model_name: str | None
+
+    def decode_rate(self, depth: float | None) -> Quantity | None:
+        """Tokens per second of one stream at a depth (None: at the depth of the run)."""
+        if not self.decode:
+            return None
+        primary = self.decode[0]
+        if depth is None or primary.depth is None:
+            return primary.rate
+        measured = sorted(self.decode, key=lambda point: point.depth or 0.0)
+        for point in measured:
+            # The first measured depth that is at least as deep: a lower bound for what is shallower.
+            if depth <= (point.depth or 0.0) * DEPTH_TOLERANCE + DEPTH_TOLERANCE_TOKENS:
+                return _between(measured, depth, point.rate)
+        deepest = measured[-1]
+        if len(measured) > 1 and depth <= MAX_DEPTH_EXTRAPOLATION * (deepest.depth or 0.0):
+            return _between(measured, depth, deepest.rate).with_basis(Basis.EXTRAPOLATED)
+        return deepest.rate.with_bounds(low=None, high=deepest.rate.high).with_basis(Basis.EXTRAPOLATED)
+
+    def prefill_seconds(self, n_tokens: float) -> Quantity | None:
+        """Seconds to read a prompt of ``n_tokens``."""
+        if self.prefill_curve is None:
+            if self.prefill_rate is None:
+                return None
+            # Only a rate is known, not for which prompt: the growth of attention is open.
+            return self.prefill_rate.inverted(n_tokens)
+        curve = self.prefill_curve
+        point = curve.seconds(n_tokens)
+        measured = n_tokens <= curve.measured_tokens
+        basis = Basis.MEASURED if measured else Basis.EXTRAPOLATED
+        if self.prefill_interval_ratios is None:
+            return Quantity(point=point, low=None, high=None, basis=basis)
+        low_ratio, high_ratio = self.prefill_interval_ratios
+        high = curve.seconds_at_most(n_tokens) * high_ratio if curve.supports(n_tokens) else None
+        return Quantity(point=point, low=point * low_ratio, high=high, basis=basis)
+
+    def time_to_first_token(self, n_tokens: float) -> Quantity | None:
+        """Seconds from request to first token on the idle machine: prefill and one decode step."""
+        if self.ttft is not None and self.ttft_prompt_tokens in (None, round(n_tokens)):
+            return self.ttft
+        prefill = self.prefill_seconds(n_tokens)
+        rate = self.decode_rate(n_tokens)
+        if prefill is None or rate is None:
+            return None
+        return add(prefill, rate.inverted())
+
+    def service_seconds(self, prompt_tokens: float, output_tokens: float) -> Quantity | None:
+        """Seconds of one request served alone: prefill, then each output token at its mean depth."""
+        prefill = self.prefill_seconds(prompt_tokens)
+        rate = self.decode_rate(prompt_tokens + output_tokens / 2)
+        if prefill is None or rate is None:
+            return None
+        return add(prefill, rate.inverted(output_tokens))
+
+    def memory_needed_bytes(self, context_tokens: float, streams: int) -> float | None:
+        """Weights, the KV cache of all streams at full context, and buffers as seen in the run."""
+        if self.weights_bytes is None or self.kv_bytes_per_token is None:
+            return None
+        return self.weights_bytes + streams * self._kv_cache_bytes(context_tokens) + self.overhead_bytes
+
+    def _kv_cache_bytes(self, context_tokens: float) -> float:
+        """KV cache of one stream: layers with a sliding window stop growing there."""
+        if not self.kv_layers:
+            return context_tokens * (self.kv_bytes_per_token or 0.0)
+        cells = (
+            layers.count * layers.bytes_per_token * min(context_tokens, layers.window or context_tokens)
+            for layers in self.kv_layers
+        )
+        return self.kv_state_bytes + sum(cells)
+
+
+def add(first: Quantity, second: Quantity) -> Quantity:
+    """Sum of two times; ends are added, which is wider than two independent intervals deserve, never narrower."""
+    return Quantity(
+        point=first.point + second.point,
+        low=None if first.low is None or second.low is None else first.low + second.low,
+        high=None if first.high is None or second.high is None else first.high + second.high,
+        basis=weakest([first.basis, second.basis]) or first.basis,
+        interval_known=first.interval_known and second.interval_known,
+    )
+
+
+def _between(measured: list[DecodePoint], depth: float, fallback: Quantity) -> Quantity:
+    """The rate at a depth along the line of step time against depth; ``fallback`` when only one depth was measured."""
+    if len(measured) == 1:
+        return fallback
+    first, last = measured[0], measured[-1]
+    if first.depth is None or last.depth is None or first.depth == last.depth:
+        return fallback
+    slope = (1 / last.rate.point - 1 / first.rate.point) / (last.depth - first.depth)
+    step_s = 1 / first.rate.point + max(slope, 0.0) * max(depth - first.depth, 0.0)
+    return fallback.scaled(1 / step_s / fallback.point)
+
+
+def evidence_from(record: RunRecord, name: str | None = None) -> MachineEvidence:
+    """The evidence in a run record; ``name`` replaces the machine's own name."""
+    measurement = record.measurement
+    return MachineEvidence(
+        name=name or record.machine or "this machine",
+        is_gpu=record.device_kind == "gpu",
+        decode=_decode_points(record),
+        prefill_rate=_quantity(
+            measurement.prefill.tokens_per_second if measurement.prefill else None, record.prefill_tokens_per_second
+        ),
+        prefill_curve=_prefill_curve(record),
+        prefill_interval_ratios=_prefill_ratios(record),
+        ttft=_quantity(measurement.ttft_s, record.ttft_s),
+        ttft_prompt_tokens=measurement.prefill.prompt_tokens if measurement.prefill else None,
+        load_s=measurement.load.warm_s,
+        weights_bytes=record.model.file_bytes,
+        kv_bytes_per_token=record.model.kv_bytes_per_token,
+        kv_layers=record.model.kv_layers,
+        kv_state_bytes=record.model.kv_state_bytes,
+        overhead_bytes=_overhead_bytes(record),
+        memory_usable_bytes=record.memory_usable_bytes,
+        context_length=record.model.context_length,
+        streamed_bytes=record.model.streamed_bytes,
+        disturbed=record.disturbed,
+        disturbance_reasons=record.contention.reasons,
+        engine_lower_bound=record.engine.lower_bound,
+        engine_advice=record.engine.advice,
+        contradictions=record.contradictions,
+        model_identity=record.model.identity,
+        model_name=record.model.name,
+    )
+
+
+def _overhead_bytes(record: RunRecord) -> float:
+    """Buffers beside weights and cache, as the engine told; settings are anything that a record's writer put there."""
+    value = record.settings.get("compute_buffer_bytes")
+    return float(value) if isinstance(value, int | float) and value > 0 else 0.0
+
+
+def _quantity(estimate: Estimate | None, plain: float | None) -> Quantity | None:
+    if estimate is not None:
+        return Quantity.of(estimate)
+    return None if plain is None else Quantity.bare(plain)
+
+
+def _decode_points(record: RunRecord) -> tuple[DecodePoint, ...]:
+    points = [
+        _decode_point(series, series.tokens_per_second)
+        for series in record.measurement.decode
+        if series.tokens_per_second is not None
+    ]
+    if not points and record.decode_tokens_per_second is not None:
+        points.append(DecodePoint(depth=None, rate=Quantity.bare(record.decode_tokens_per_second)))
+    return tuple(points)
+
+
+def _decode_point(series: DecodeSeries, estimate: Estimate) -> DecodePoint:
+    # A repetition spans some steps, so its mean depth is a little beyond where it starts.
+    steps = median([len(row) for row in series.step_s]) if series.step_s else 0.0
+    return DecodePoint(depth=series.depth + steps / 2, rate=Quantity.of(estimate))
+
+
+def _prefill_curve(record: RunRecord) -> PrefillCurve | None:
+    series = record.measurement.prefill
+    if series is None or not series.chunk_s or not series.chunk_tokens:
+        return None
+    rows = [row for row in series.chunk_s if len(row) == len(series.chunk_tokens)]
+    if not rows:
+        return None
+    medians = tuple(median(column) for column in zip(*rows, strict=True))
+    return PrefillCurve(chunk_tokens=series.chunk_tokens, chunk_s=medians)
+
+
+def _prefill_ratios(record: RunRecord) -> tuple[float, float] | None:
+    """Low and high end of the prefill time over its point, from the interval of the rate."""
+    series = record.measurement.prefill
+    estimate = series.tokens_per_second if series else None
+    if estimate is None or estimate.interval is None:
+        return None
+    return estimate.point / estimate.interval.high, estimate.point / estimate.interval.low

@@ -1,0 +1,85 @@
+"""The guard's rule: does a record still hold the floor that a decision once rested on?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from suffice.records.schema import RunRecord
+    from suffice.stats.estimate import Estimate
+
+
+class Outcome(StrEnum):
+    """What a guard says."""
+
+    PASS = "pass"  # an outcome, not a password  # noqa: S105  # an outcome, not a password
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardResult:
+    """``smallest_detectable_change``: the relative drop that this many repetitions would have told from noise; None: unknown."""
+
+    outcome: Outcome
+    reason: str
+    measured_tokens_per_second: float | None
+    floor_tokens_per_second: float
+    smallest_detectable_change: float | None
+
+
+def guard_floor(record: RunRecord, floor_tokens_per_second: float) -> GuardResult:
+    """Decode against a floor: FAIL under it, PASS when the low end of the interval holds it, else INCONCLUSIVE.
+
+    A record without a number, or marked as measured on a busy machine, is INCONCLUSIVE: it is evidence of neither.
+    """
+    measured = record.decode_tokens_per_second
+    series = record.measurement.decode[0] if record.measurement.decode else None
+    estimate = series.tokens_per_second if series else None
+    outcome, reason = _judge(record, measured, estimate, floor_tokens_per_second)
+    return GuardResult(
+        outcome=outcome,
+        reason=reason,
+        measured_tokens_per_second=measured,
+        floor_tokens_per_second=floor_tokens_per_second,
+        smallest_detectable_change=_detectable(estimate),
+    )
+
+
+def _judge(record: RunRecord, measured: float | None, estimate: Estimate | None, floor: float) -> tuple[Outcome, str]:
+    if measured is None:
+        return Outcome.INCONCLUSIVE, "the record has no decode measurement"
+    figures = f"decode {measured:.2f} tokens/s, floor {floor:g}"
+    doubt = _doubt(record)
+    if doubt:
+        return Outcome.INCONCLUSIVE, f"{figures}: {doubt}"
+    if measured < floor:
+        return Outcome.FAIL, f"{figures}: below the floor"
+    if estimate is None:
+        return Outcome.PASS, f"{figures}: holds (a plain number without an interval)"
+    return _judge_interval(estimate, floor, figures)
+
+
+def _doubt(record: RunRecord) -> str:
+    """Why the record is no evidence, or "" when it is."""
+    if record.disturbed:
+        return f"measured on a busy machine ({'; '.join(record.contention.reasons) or 'marked in the record'})"
+    return record.contradictions[0] if record.contradictions else ""
+
+
+def _judge_interval(estimate: Estimate, floor: float, figures: str) -> tuple[Outcome, str]:
+    if estimate.interval is None:
+        return Outcome.INCONCLUSIVE, f"{figures}: a single repetition has no interval, measure with a larger --budget"
+    low, high = estimate.interval.low, estimate.interval.high
+    interval = f"{estimate.interval.level:.0%} interval {low:.2f} to {high:.2f}"
+    if low >= floor:
+        return Outcome.PASS, f"{figures}: holds, {interval}"
+    return Outcome.INCONCLUSIVE, f"{figures}: the {interval} reaches below the floor"
+
+
+def _detectable(estimate: Estimate | None) -> float | None:
+    if estimate is None or estimate.interval is None:
+        return None
+    return (estimate.point - estimate.interval.low) / estimate.point

@@ -1,0 +1,191 @@
+"""The verdict on one machine: each constraint graded, the grades combined, the reason in words.
+
+The rule, and its only home:
+
+1. A constraint is *enough* when the low end of what is available reaches the requirement times the margin, *thin* when it
+   reaches the requirement, *not enough* when even the high end does not, and *open* otherwise.
+2. All enough: "cpu". All enough or thin: "cpu, thin margin — recheck after quantization". One not enough: "gpu".
+   Otherwise, and whenever the evidence contradicts itself: "undecided", with the measurement that would settle it.
+3. What was measured on a busy machine, or with a build that leaves instruction sets of this CPU unused, is a lower bound of
+   speed: *enough* stands, *not enough* becomes *open*; on a busy machine *thin* becomes *open* as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from suffice.decide import words
+from suffice.decide.constraints import Constraint, Sense, constraints_for
+from suffice.decide.wording import flip_sentence, grade_sentence, settle_sentence
+from suffice.model.basis import Basis, weakest
+
+if TYPE_CHECKING:
+    from suffice.decide.evidence import MachineEvidence
+    from suffice.model.demand import Demand
+
+
+class Grade(StrEnum):
+    """How one constraint, or one machine, stands."""
+
+    ENOUGH = "enough"
+    THIN = "thin"
+    NOT_ENOUGH = "not enough"
+    OPEN = "open"
+
+
+# The order in which constraints bind: the worst first.
+_WORST_FIRST = (Grade.NOT_ENOUGH, Grade.OPEN, Grade.THIN, Grade.ENOUGH)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradedConstraint:
+    """A constraint with its grade."""
+
+    constraint: Constraint
+    grade: Grade
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What is said about a demand, and on what it rests.
+
+    Attributes:
+        verdict: one of the four words of :mod:`suffice.decide.words`.
+        reason: in a sentence or two, why.
+        binding: name of the constraint with the least headroom, None when nothing could be judged.
+        basis: the weakest basis among the judged constraints, None when there is none.
+        constraints: all of them, judged or not.
+        grade: of the machine, which for a CPU is the verdict in other words.
+        flips: what would change the verdict.
+        settle: what to do next when it is undecided or thin, None when nothing is needed.
+        machine: which machine it is about.
+    """
+
+    verdict: str
+    reason: str
+    binding: str | None
+    basis: Basis | None
+    constraints: tuple[GradedConstraint, ...]
+    grade: Grade
+    flips: tuple[str, ...]
+    settle: str | None
+    machine: str
+
+
+def decide_machine(demand: Demand, evidence: MachineEvidence) -> Verdict:
+    """The verdict on one machine.
+
+    Raises:
+        DemandError: the model cannot hold the context that the demand needs.
+    """
+    graded = tuple(
+        GradedConstraint(constraint=constraint, grade=grade_constraint(constraint, evidence))
+        for constraint in constraints_for(demand, evidence)
+    )
+    judged = [item for item in graded if item.constraint.judged]
+    grade = _machine_grade(judged, evidence)
+    binding = _binding(judged)
+    bases = [item.constraint.available.basis for item in judged if item.constraint.available is not None]
+    speed_bases: list[Basis] = [basis for basis in bases if basis != Basis.STATED]
+    return Verdict(
+        verdict=_word(grade, is_gpu=evidence.is_gpu),
+        reason=_reason(grade, binding, graded, evidence),
+        binding=None if binding is None else binding.constraint.name,
+        basis=weakest(speed_bases or bases),
+        constraints=graded,
+        grade=grade,
+        flips=tuple(flip_sentence(item.constraint) for item in judged if flip_sentence(item.constraint)),
+        settle=settle_sentence(grade.value, None if binding is None else binding.constraint, evidence),
+        machine=evidence.name,
+    )
+
+
+def grade_constraint(constraint: Constraint, evidence: MachineEvidence) -> Grade:
+    """The grade of one constraint, with what a busy machine or a slow build takes from it."""
+    grade = _plain_grade(constraint)
+    if not constraint.of_speed:
+        return grade
+    if grade is Grade.NOT_ENOUGH and (evidence.engine_lower_bound or evidence.disturbed):
+        return Grade.OPEN
+    if grade is Grade.THIN and evidence.disturbed:
+        return Grade.OPEN
+    return grade
+
+
+def _plain_grade(constraint: Constraint) -> Grade:
+    low, high = constraint.headroom_range
+    # Headroom is compared as available >= required * margin, so that 13.5 against 9 x 1.5 is enough to the last bit.
+    if low is not None and _reaches(constraint, constraint.margin):
+        return Grade.ENOUGH
+    if high is not None and high < 1:
+        return Grade.NOT_ENOUGH
+    if low is not None and low >= 1:
+        return Grade.THIN
+    return Grade.OPEN
+
+
+def _reaches(constraint: Constraint, margin: float) -> bool:
+    quantity = constraint.available
+    if quantity is None or constraint.required is None:
+        return False
+    if constraint.sense is Sense.AT_LEAST:
+        return quantity.low is not None and quantity.low >= constraint.required * margin
+    return quantity.high is not None and quantity.high * margin <= constraint.required
+
+
+def _machine_grade(judged: list[GradedConstraint], evidence: MachineEvidence) -> Grade:
+    if not judged or evidence.contradictions:
+        return Grade.OPEN
+    return min((item.grade for item in judged), key=_WORST_FIRST.index)
+
+
+def _binding(judged: list[GradedConstraint]) -> GradedConstraint | None:
+    """The worst grade, and among equals the least headroom over its own margin (an unknown one first)."""
+
+    def tightness(item: GradedConstraint) -> tuple[int, float]:
+        headroom = item.constraint.headroom
+        return _WORST_FIRST.index(item.grade), -1.0 if headroom is None else headroom / item.constraint.margin
+
+    return min(judged, key=tightness, default=None)
+
+
+def _word(grade: Grade, *, is_gpu: bool) -> str:
+    if is_gpu:
+        # A GPU's record says whether that GPU is enough; whether a CPU would do, it does not say.
+        return words.GPU if grade in (Grade.ENOUGH, Grade.THIN) else words.UNDECIDED
+    return {
+        Grade.ENOUGH: words.CPU,
+        Grade.THIN: words.CPU_THIN,
+        Grade.NOT_ENOUGH: words.GPU,
+        Grade.OPEN: words.UNDECIDED,
+    }[grade]
+
+
+def _reason(
+    grade: Grade, binding: GradedConstraint | None, graded: tuple[GradedConstraint, ...], evidence: MachineEvidence
+) -> str:
+    sentences = []
+    if evidence.contradictions:
+        sentences.append("The evidence contradicts itself: " + "; ".join(evidence.contradictions) + ".")
+    if binding is None:
+        sentences.append("Nothing in the demand could be judged.")
+    else:
+        sentences.append(grade_sentence(binding.constraint, _plain_grade(binding.constraint).value))
+    if evidence.disturbed:
+        why = "; ".join(evidence.disturbance_reasons) or "the record is marked so"
+        consequence = (
+            "the speeds are lower bounds" if grade is Grade.ENOUGH else "a quiet machine may give another answer"
+        )
+        sentences.append(f"Measured on a busy machine ({why}): {consequence}.")
+    if evidence.engine_lower_bound:
+        sentences.append(
+            "The engine's build leaves instruction sets of this CPU unused, so its speeds are lower bounds."
+        )
+    if any(item.constraint.available is not None and not item.constraint.available.interval_known for item in graded):
+        sentences.append("The record holds plain numbers without intervals.")
+    not_judged = [item.constraint.name for item in graded if not item.constraint.judged]
+    if not_judged:
+        sentences.append(f"Stated but not judged here: {', '.join(not_judged)}.")
+    return " ".join(sentences)

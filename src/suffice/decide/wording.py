@@ -1,0 +1,146 @@
+"""Sentences about constraints. Numbers keep their units; nothing is concluded here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from suffice.decide.constraints import Constraint, Sense
+from suffice.units import format_bytes, format_memory, format_seconds
+
+if TYPE_CHECKING:
+    from suffice.decide.evidence import MachineEvidence
+    from suffice.decide.quantity import Quantity
+
+_LABELS = {
+    "decode_tokens_per_second": "decode",
+    "ttft_s": "time to first token",
+    "sustained_tokens_per_second": "sustained rate",
+    "wall_time_s": "wall time",
+    "memory_bytes": "memory",
+    "quality_floor": "quality",
+    "budget_per_month": "budget",
+}
+
+
+def label(name: str) -> str:
+    """The name of a constraint for a reader."""
+    return _LABELS.get(name, name)
+
+
+def format_value(value: float | None, unit: str) -> str:
+    """A number with its unit, or "unknown"."""
+    if value is None:
+        return "unknown"
+    if unit == "s":
+        return "without end" if value == float("inf") else format_seconds(value)
+    if unit == "bytes":
+        return format_memory(value)
+    return f"{value:.4g} {unit}"
+
+
+def available_text(constraint: Constraint) -> str:
+    """What is available, with its range and basis: ``14.2 tokens/s (13.9 to 14.4, measured)``."""
+    quantity = constraint.available
+    if quantity is None:
+        return "unknown"
+    text = format_value(quantity.point, constraint.unit)
+    if not quantity.interval_known:
+        return f"{text} ({quantity.basis}, no interval)"
+    if quantity.low is not None and quantity.low == quantity.high:
+        return f"{text} ({quantity.basis})"
+    if quantity.low is None and quantity.high is None:
+        return f"{text} (one repetition, no interval, {quantity.basis})"
+    low = "not bounded below" if quantity.low is None else format_value(quantity.low, constraint.unit)
+    high = "not bounded above" if quantity.high is None else format_value(quantity.high, constraint.unit)
+    return f"{text} ({low} to {high}, {quantity.basis})"
+
+
+def grade_sentence(constraint: Constraint, grade: str) -> str:
+    """Why a constraint has its grade."""
+    need = f"{constraint.sense.value} {format_value(constraint.required, constraint.unit)}"
+    what = f"{label(constraint.name)} {available_text(constraint)} against {need}"
+    margin = "" if constraint.margin == 1 else f" with margin {constraint.margin:g}"
+    sentence = {
+        "enough": f"Enough{margin}: {what}{_headroom(constraint)}.",
+        "thin": f"Reaches the requirement, but not {_margin_words(constraint)}: {what}{_headroom(constraint)}.",
+        "not enough": f"Not enough: {what}{_headroom(constraint)}.",
+        "open": f"Not settled{margin}: {what}{_headroom(constraint)}.",
+    }[grade]
+    return f"{sentence} ({constraint.note}.)" if constraint.note else sentence
+
+
+def _margin_words(constraint: Constraint) -> str:
+    return f"the margin of {constraint.margin:g}"
+
+
+def _headroom(constraint: Constraint) -> str:
+    return "" if constraint.headroom is None else f", headroom {constraint.headroom:.2f}"
+
+
+def flip_sentence(constraint: Constraint) -> str:
+    """At which requirement the grade of a constraint would change: a sentence, or "" when that is not known."""
+    low, high = constraint.headroom_range
+    if constraint.required is None or low is None or high is None or not constraint.of_speed:
+        return ""
+    if low in (0, float("inf")) or high in (0, float("inf")):
+        return ""
+    name = label(constraint.name)
+    if constraint.sense is Sense.AT_LEAST:
+        safe = format_value(constraint.required * low / constraint.margin, constraint.unit)
+        lost = format_value(constraint.required * high, constraint.unit)
+        return f"{name}: enough up to a need of {safe}, not enough above {lost}"
+    safe = format_value(constraint.required / low * constraint.margin, constraint.unit)
+    lost = format_value(constraint.required / high, constraint.unit)
+    return f"{name}: enough down to a limit of {safe}, not enough below {lost}"
+
+
+def settle_sentence(grade: str, binding: Constraint | None, evidence: MachineEvidence) -> str | None:
+    """What to do next; None when the verdict needs nothing more."""
+    if evidence.contradictions:
+        return "Measure bandwidth and model again on a quiet machine, and check the model's facts with `suffice ceiling --model`."
+    if binding is None:
+        return "State a decode rate, a latency limit or a request rate in the demand."
+    memory = "A machine with more memory, or a smaller quantization, would hold it."
+    advice = {
+        "enough": None,
+        "thin": _thin_advice(binding, evidence),
+        "not enough": None if binding.of_speed else memory,
+        "open": _open_advice(binding, evidence),
+    }
+    return advice[grade]
+
+
+def _thin_advice(binding: Constraint, evidence: MachineEvidence) -> str:
+    low = binding.headroom_range[0]
+    if low is None:
+        return "Recheck after quantization."
+    factor = binding.margin / low
+    advice = f"Recheck after quantization: the margin needs {factor:.2f} times the speed"
+    if evidence.streamed_bytes is not None and binding.name == "decode_tokens_per_second":
+        target = format_bytes(evidence.streamed_bytes / factor)
+        advice += (
+            f"; where memory bandwidth binds, that is a model that streams at most {target} per token "
+            f"(this one streams {format_bytes(evidence.streamed_bytes)})"
+        )
+    return advice + "."
+
+
+def _open_advice(binding: Constraint, evidence: MachineEvidence) -> str:
+    if evidence.disturbed:
+        return "Measure again while nothing else runs: `suffice check` with the same demand."
+    if evidence.engine_lower_bound:
+        command = evidence.engine_advice or "pip install 'suffice[native]'"
+        return f"Measure with an engine built for this CPU: {command}"
+    if binding.available is None or binding.required is None:
+        return f"Measure it: the record has no evidence about {label(binding.name)}."
+    return _range_advice(binding.available, several=bool(binding.note))
+
+
+def _range_advice(available: Quantity, *, several: bool) -> str:
+    if available.low is None and available.high is None:
+        return "Measure with more repetitions: raise --budget, so that there is an interval."
+    if available.low is None or available.high is None:
+        return "Measure at the demand's own lengths: `suffice check demand.toml`, or `suffice measure --prompt-tokens N --depth N`."
+    if several:
+        return "Measure the machine under that load (several requests at once); a single stream cannot tell."
+    return "Measure longer: raise --budget, so that the interval becomes narrower than the distance to the requirement."

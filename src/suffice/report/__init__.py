@@ -1,0 +1,1 @@
+"""Takes results, returns text. Nothing is measured, decided or written here."""

@@ -1,0 +1,130 @@
+"""A decision as text and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from suffice.decide.wording import available_text, format_value, label
+from suffice.report.json_values import json_text
+from suffice.report.tables import one_line, plain_table
+
+if TYPE_CHECKING:
+    from suffice.decide.compare import Decision
+    from suffice.decide.verdict import GradedConstraint, Verdict
+    from suffice.records.schema import RunRecord
+
+
+def decision_text(decision: Decision) -> str:
+    """Verdict first, then why, the constraints, what would flip it and what to do next."""
+    verdict = decision.verdict
+    lines = [f"verdict: {verdict.verdict}", one_line(verdict.reason)]
+    if verdict.settle:
+        lines.append(f"next: {one_line(verdict.settle)}")
+    lines += [
+        "",
+        plain_table([["constraint", "required", "available", "headroom", "stands"], *constraint_rows(verdict)]),
+    ]
+    if verdict.flips:
+        lines += ["", "the verdict changes when the demand does:"]
+        lines += [f"  {flip}" for flip in verdict.flips]
+    if len(decision.machines) > 1:
+        lines += ["", plain_table([["machine", "verdict alone", "binding"], *machine_rows(decision)])]
+        lines += ratio_lines(decision)
+        lines.append(f"least machine that is enough: {one_line(decision.least_machine or 'none')}")
+    return "\n".join(lines)
+
+
+def constraint_rows(verdict: Verdict) -> list[list[str]]:
+    """Rows of (constraint, required, available, headroom, stands)."""
+    rows = []
+    for item in verdict.constraints:
+        constraint = item.constraint
+        headroom = constraint.headroom
+        margin = "" if constraint.margin == 1 else f" (margin {constraint.margin:g})"
+        rows.append(
+            [
+                label(constraint.name),
+                f"{constraint.sense.value} {format_value(constraint.required, constraint.unit)}",
+                available_text(constraint),
+                ("unknown" if headroom is None else f"{headroom:.2f}") + margin,
+                item.grade.value if constraint.judged else "not judged",
+            ]
+        )
+    return rows
+
+
+def machine_rows(decision: Decision) -> list[list[str]]:
+    """Rows of (machine, verdict alone, binding)."""
+    return [[v.machine, v.verdict, label(v.binding) if v.binding else "none"] for v in decision.machines]
+
+
+def ratio_lines(decision: Decision) -> list[str]:
+    """How many times faster each further machine is than the first."""
+    lines = []
+    for ratio in decision.ratios:
+        decode = "unknown" if ratio.decode is None else f"{ratio.decode:.2f}x"
+        prefill = "unknown" if ratio.prefill is None else f"{ratio.prefill:.2f}x"
+        caveat = "" if ratio.comparable else " (not shown to be the same model file: no ratio of machines)"
+        lines.append(
+            one_line(
+                f"{ratio.machine} against {decision.machines[0].machine}: decode {decode}, prefill {prefill}{caveat}"
+            )
+        )
+    return lines
+
+
+def decision_document(decision: Decision) -> dict[str, Any]:
+    """The decision as JSON-able data, with the names that docs/verdict.md lists."""
+    verdict = decision.verdict
+    return {
+        "verdict": verdict.verdict,
+        "reason": verdict.reason,
+        "binding": verdict.binding,
+        "basis": None if verdict.basis is None else verdict.basis.value,
+        "constraints": [_constraint_document(item) for item in verdict.constraints],
+        "flips": list(verdict.flips),
+        "settle": verdict.settle,
+        "machine": verdict.machine,
+        "least_machine": decision.least_machine,
+        "machines": [
+            {
+                "machine": v.machine,
+                "verdict": v.verdict,
+                "grade": v.grade.value,
+                "binding": v.binding,
+                "reason": v.reason,
+            }
+            for v in decision.machines
+        ],
+        "ratios": [asdict(ratio) for ratio in decision.ratios],
+    }
+
+
+def _constraint_document(item: GradedConstraint) -> dict[str, Any]:
+    constraint = item.constraint
+    available = constraint.available
+    low, high = constraint.headroom_range
+    return {
+        "name": constraint.name,
+        "unit": constraint.unit,
+        "sense": constraint.sense.value,
+        "required": constraint.required,
+        "available": None if available is None else available.point,
+        "available_low": None if available is None else available.low,
+        "available_high": None if available is None else available.high,
+        "basis": None if available is None else available.basis.value,
+        "headroom": constraint.headroom,
+        "headroom_low": low,
+        "headroom_high": high,
+        "margin": constraint.margin,
+        "grade": item.grade.value if constraint.judged else None,
+        "judged": constraint.judged,
+        "note": constraint.note,
+    }
+
+
+def check_document_json(record: RunRecord, decision: Decision) -> str:
+    """The run record with the verdict's fields beside it, as one JSON document."""
+    document = {**asdict(record), **decision_document(decision), "machine": record.machine}
+    return json_text(document)

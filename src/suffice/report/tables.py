@@ -1,0 +1,50 @@
+"""Plain and Markdown tables from rows of text."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_WIDE = ("W", "F")  # East Asian wide and full-width characters take two columns
+
+
+def display_width(text: str) -> int:
+    """Columns that a terminal needs for a text: ``display_width("大模型") == 6``."""
+    return sum(2 if unicodedata.east_asian_width(c) in _WIDE else 1 for c in text if not unicodedata.combining(c))
+
+
+def one_line(text: str) -> str:
+    """A text from outside on one line, without control characters that a terminal would obey."""
+    return "".join(" " if c in "\r\n\t" else c for c in text if c in "\r\n\t" or unicodedata.category(c)[0] != "C")
+
+
+def plain_table(rows: Sequence[Sequence[str]]) -> str:
+    """Columns aligned to the left, two spaces apart; the first row is the header."""
+    cells = [[one_line(cell) for cell in row] for row in rows]
+    widths = [max(display_width(cell) for cell in column) for column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        padded = [cell + " " * (width - display_width(cell)) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)
+
+
+def markdown_text(text: str) -> str:
+    """A text from outside as inert Markdown: one line, no markup and no HTML of its own."""
+    escaped = one_line(text)
+    for character in "&\\`*_[]<>|#":  # & first: the others become entities that hold one
+        escaped = escaped.replace(character, f"\\{character}" if character not in "<>&" else _HTML[character])
+    return escaped
+
+
+_HTML = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; cells are escaped; the first row is the header."""
+    lines = ["| " + " | ".join(markdown_text(cell) for cell in row) + " |" for row in rows]
+    lines.insert(1, "|" + "---|" * len(rows[0]))
+    return "\n".join(lines)
