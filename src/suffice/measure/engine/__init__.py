@@ -1,0 +1,1 @@
+"""Inference engines behind one seam: llama.cpp in a process of its own, and a fake for tests."""

@@ -1,0 +1,282 @@
+"""The llama.cpp engine as the rest of suffice sees it: every session lives in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Final, Self
+
+from suffice.errors import EngineCrashError, EngineError
+from suffice.measure.engine import protocol
+from suffice.measure.engine.library import LibraryChoice, choose_library
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from suffice.measure.engine.seam import ChunkTimings, EngineIdentity, EngineSettings, SessionFacts
+
+_CLOSE_TIMEOUT_S: Final = 5.0
+_WORDS_BYTES: Final = 4000  # of a dead worker's last output
+_WORDS_LINES: Final = 5
+_ILLEGAL_HINT: Final = (
+    "; the library was compiled for instructions that this machine does not really allow (AMX in some virtual machines): "
+    "rebuild it without them, for example CMAKE_ARGS='-DCMAKE_C_FLAGS=-mno-amx-tile -DCMAKE_CXX_FLAGS=-mno-amx-tile' "
+    "pip install --force-reinstall --no-cache-dir llama-cpp-python, or use suffice[prebuilt]"
+)
+_KILLED_HINT: Final = "; if you did not end it yourself, the system did, most likely because memory ran out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """How long the worker may be silent. Generous: they end a hang, not a slow machine."""
+
+    load_s: float = 120.0  # of the library
+    open_s: float = 3600.0  # of a model
+    request_s: float = 3600.0  # of one evaluation
+
+
+class WorkerProcess:
+    """A worker and the conversation with it. Not thread-safe."""
+
+    def __init__(self) -> None:
+        # -P: never import from the current directory, where anybody's files may lie.
+        command = [sys.executable, "-P", "-m", "suffice.measure.engine.worker"]
+        environment = {**os.environ, "GGML_NO_BACKTRACE": "1", "PYTHONIOENCODING": "utf-8"}
+        self._words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process, closed in close()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own module, our own interpreter
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words, env=environment
+            )
+        except OSError as error:
+            self._words.close()
+            raise EngineError(f"cannot start the engine's process: {error}") from error
+        self._replies: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read_replies, daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """Process id of the worker."""
+        return self._process.pid
+
+    def ask(self, operation: str, arguments: dict[str, Any], timeout_s: float) -> Any:  # noqa: ANN401 - any JSON value
+        """Send a request and wait for its reply.
+
+        Raises:
+            EngineError: the worker reports one, or it was silent for ``timeout_s`` and was killed.
+            EngineCrashError: the process died.
+        """
+        if self._words.closed:
+            raise EngineError("the engine's session is over: it was closed, or its process has died")
+        try:
+            self._stdin().write(protocol.request_line(operation, arguments).encode())
+            self._stdin().flush()
+            reply = self._replies.get(timeout=timeout_s)
+        except queue.Empty:
+            self.close(kill=True)
+            raise EngineError(
+                f"the engine did not answer within {timeout_s:g} s ({operation}) and was ended; "
+                "the machine may be out of memory, or the process was stopped"
+            ) from None
+        except OSError:
+            reply = None
+        if reply is None:
+            raise self._crash(operation)
+        return protocol.parse_reply(reply)
+
+    def close(self, *, kill: bool = False) -> None:
+        """End the process and collect it. A worker ends when its stdin closes; one that does not is killed."""
+        if self._words.closed:
+            return
+        with contextlib.suppress(OSError):
+            self._stdin().close()
+        if kill:
+            self._process.kill()
+        try:
+            self._process.wait(timeout=_CLOSE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._words.close()
+
+    def _stdin(self) -> IO[bytes]:
+        if self._process.stdin is None:  # cannot be: it was opened as a pipe
+            raise EngineError("the engine's process has no input")
+        return self._process.stdin
+
+    def _read_replies(self) -> None:
+        for line in self._process.stdout or ():
+            self._replies.put(line.decode("utf-8", errors="replace"))
+        self._replies.put(None)
+
+    def _crash(self, operation: str) -> EngineCrashError:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=_CLOSE_TIMEOUT_S)
+        how, hint = describe_exit(self._process.returncode)
+        words = self._last_words()
+        self.close(kill=True)
+        said = f"; its last words: {words}" if words else ""
+        return EngineCrashError(f"the engine's process {how} during {operation}{said}{hint}")
+
+    def _last_words(self) -> str:
+        size = self._words.seek(0, os.SEEK_END)
+        self._words.seek(max(0, size - _WORDS_BYTES))
+        lines = self._words.read().decode("utf-8", errors="replace").splitlines()
+        return " | ".join([line.strip() for line in lines if line.strip()][-_WORDS_LINES:])
+
+
+class LlamaCppClient:
+    """A session in a worker; implements the seam's Session."""
+
+    def __init__(self, worker: WorkerProcess, facts: SessionFacts, timeout_s: float) -> None:
+        self._worker = worker
+        self._facts = facts
+        self.timeout_s = timeout_s  # of each request from now on
+
+    @property
+    def facts(self) -> SessionFacts:
+        """What was known once the model was open."""
+        return self._facts
+
+    @property
+    def pid(self) -> int:
+        """Process id of the engine, for those who watch it from outside."""
+        return self._worker.pid
+
+    def set_threads(self, n_threads: int, n_threads_batch: int) -> None:
+        """Use these thread counts from the next evaluation on."""
+        self._ask("set_threads", n_threads=n_threads, n_threads_batch=n_threads_batch)
+
+    def prefill(self, n_tokens: int, *, prompt: str | None = None) -> ChunkTimings:
+        """Clear the cache and evaluate that many tokens; seconds of each chunk."""
+        return protocol.timings_from_json(self._ask("prefill", n_tokens=n_tokens, prompt=prompt))
+
+    def decode(self, n_steps: int) -> tuple[float, ...]:
+        """Seconds of each of ``n_steps`` single-token steps."""
+        return tuple(self._ask("decode", n_steps=n_steps))
+
+    def rewind(self, depth: int) -> bool:
+        """Forget all tokens beyond ``depth``; False if this model cannot."""
+        return bool(self._ask("rewind", depth=depth))
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of the text, without BOS."""
+        return int(self._ask("count_tokens", text=text))
+
+    def peak_rss_bytes(self) -> int | None:
+        """Largest resident memory of the worker so far, mapped model pages included."""
+        peak: int | None = self._ask("peak_rss_bytes")
+        return peak
+
+    def cpu_time_s(self) -> float | None:
+        """CPU time of the worker so far, all threads."""
+        used: float | None = self._ask("cpu_time_s")
+        return used
+
+    def close(self) -> None:
+        """End the worker."""
+        self._worker.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ask(self, operation: str, **arguments: Any) -> Any:  # noqa: ANN401 - JSON values both ways
+        return _guarded(self._worker, operation, arguments, self.timeout_s)
+
+
+class LlamaCppEngine:
+    """llama.cpp through one of its shared libraries; implements the seam's Engine."""
+
+    def __init__(self, choice: LibraryChoice, timeouts: Timeouts | None = None) -> None:
+        self.choice = choice
+        self.timeouts = timeouts or Timeouts()
+        self._identity: EngineIdentity | None = None
+
+    @property
+    def identity(self) -> EngineIdentity:
+        """What the library says of itself; asked once, in a process of its own.
+
+        Raises:
+            EngineError: the library cannot be loaded or is not one that suffice knows.
+        """
+        if self._identity is None:
+            worker = self._start()
+            worker.close()
+        if self._identity is None:  # cannot be: _start has set it or raised
+            raise EngineError("the engine did not tell what it is")
+        return self._identity
+
+    def open(self, model: Path, settings: EngineSettings, *, evict_first: bool = False) -> LlamaCppClient:
+        """Load a model in a new worker; see the seam."""
+        worker = self._start()
+        arguments = {
+            "model": str(model.expanduser().absolute()),
+            "settings": protocol.settings_to_json(settings),
+            "evict_first": evict_first,
+        }
+        try:
+            facts = protocol.facts_from_json(_guarded(worker, "open", arguments, self.timeouts.open_s))
+        except EngineError:
+            worker.close(kill=True)
+            raise
+        return LlamaCppClient(worker, facts, self.timeouts.request_s)
+
+    def _start(self) -> WorkerProcess:
+        worker = WorkerProcess()
+        try:
+            told = _guarded(worker, "load", protocol.choice_to_json(self.choice), self.timeouts.load_s)
+        except EngineError:
+            worker.close(kill=True)
+            raise
+        self._identity = protocol.identity_from_json(told)
+        return worker
+
+
+def find_engine(
+    library: Path | None = None, prefer: str | None = None, *, timeouts: Timeouts | None = None
+) -> LlamaCppEngine:
+    """The engine to use; nothing is loaded yet. See :func:`~suffice.measure.engine.library.choose_library` for the choice.
+
+    Raises:
+        EngineMissingError: none is installed; the message holds the commands that install one.
+    """
+    return LlamaCppEngine(choose_library(library, prefer), timeouts)
+
+
+def describe_exit(code: int | None) -> tuple[str, str]:
+    """How a process ended, and a hint for what the person can do: ``(-4)`` -> ``died of SIGILL``."""
+    if code is None:
+        return "closed its output", ""
+    if code >= 0:
+        return f"ended with exit code {code}", ""
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    hints = {"SIGILL": _ILLEGAL_HINT, "SIGKILL": _KILLED_HINT}
+    return f"died of {name}", hints.get(name, "")
+
+
+def _guarded(worker: WorkerProcess, operation: str, arguments: dict[str, Any], timeout_s: float) -> Any:  # noqa: ANN401
+    """Ask, and let no worker outlive an interruption: its answer would be taken for that of the next request."""
+    try:
+        return worker.ask(operation, arguments, timeout_s)
+    except KeyboardInterrupt:
+        worker.close(kill=True)
+        raise

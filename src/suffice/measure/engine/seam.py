@@ -1,0 +1,147 @@
+"""The seam between suffice and any inference engine.
+
+An :class:`Engine` opens a model and gives a :class:`Session`. A session does four things, each timed inside the engine's own
+process with one monotonic clock, and it decides nothing: which repetitions to make, when to stop and what to conclude is the
+business of :mod:`suffice.measure.session`. :class:`~suffice.measure.engine.fake.FakeEngine` ships beside the real ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, Self
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineIdentity:
+    """What the engine is, as it says itself. Goes into the run record."""
+
+    name: str  # "llama-cpp-python", "xllamacpp", "llama.cpp library"
+    version: str | None  # of the package; None for a bare library
+    llama_cpp_version: str | None  # ggml/llama.cpp version or build, when the library tells
+    system_info: str  # llama_print_system_info(), verbatim
+    isa_used: tuple[
+        str, ...
+    ]  # instruction sets that the build uses: "avx2", "avx512", "avx512_vnni", "amx_int8", "neon", ...
+    prebuilt: bool  # True: built for a generic CPU, so its figures are lower bounds for this one
+    gpu_devices: tuple[str, ...] = ()  # accelerators that the library offers, by description
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """What is asked of the engine. None means: the engine's own default, reported back in :class:`ResolvedSettings`."""
+
+    n_ctx: int
+    n_threads: int
+    n_threads_batch: int
+    n_batch: int = 512  # tokens per evaluation; also the size of a prefill chunk, which is timed as one
+    n_ubatch: int = 512
+    type_k: str = "f16"
+    type_v: str = "f16"
+    flash_attention: str = "auto"  # auto | on | off
+    use_mmap: bool = True
+    n_gpu_layers: int = 0  # 0: nothing is given to a GPU, and GPU devices are not used for prefill either
+    use_extra_buffers: bool = True  # weights repacked for the CPU (AMX, REPACK); False only where that crashes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedSettings:
+    """What the engine says it really uses, read back from it. None: it does not tell."""
+
+    n_ctx: int | None
+    n_batch: int | None
+    n_ubatch: int | None
+    n_threads: int | None
+    n_threads_batch: int | None
+    type_k: str | None
+    type_v: str | None
+    flash_attention: bool | None
+    use_mmap: bool | None
+    n_gpu_layers: int | None
+    devices: tuple[str, ...] = ()
+    kv_cache_bytes: int | None = None  # these three come from a log that rounds to 0.01 MiB
+    compute_buffer_bytes: int | None = None
+    weight_buffer_bytes: int | None = None  # buffers that hold weights, mapped or copied (repacked weights are copies)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkTimings:
+    """Evaluation of several tokens at once: for each chunk its tokens and its seconds, in order."""
+
+    tokens: tuple[int, ...]
+    seconds: tuple[float, ...]
+    start_depth: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFacts:
+    """What is known once the model is open."""
+
+    load_s: float  # from the call to the model and its context being ready
+    resolved: ResolvedSettings
+    n_vocab: int
+    n_ctx_train: int | None
+    model_description: str | None  # the engine's own words, such as "llama 135M Q4_1"
+    weights_evicted_before_load: bool | None = None  # True: the load was cold; None: not tried or could not be told
+    notes: tuple[str, ...] = field(default=())
+
+
+class Session(Protocol):
+    """An open model. All methods raise EngineError (EngineCrashError when the process died)."""
+
+    @property
+    def facts(self) -> SessionFacts:
+        """What was known once the model was open."""
+
+    def set_threads(self, n_threads: int, n_threads_batch: int) -> None:
+        """Use other thread counts (decode, prefill) from the next evaluation on, without loading again."""
+
+    def prefill(self, n_tokens: int, *, prompt: str | None = None) -> ChunkTimings:
+        """Clear the cache and evaluate ``n_tokens`` in chunks of ``n_batch``; the cache then holds that many.
+
+        Tokens are random and new for each call, or those of ``prompt`` (repeated or cut to ``n_tokens``), so that no
+        prefix cache can answer. Only the last chunk computes logits, as a server does.
+        """
+
+    def decode(self, n_steps: int) -> tuple[float, ...]:
+        """Evaluate ``n_steps`` tokens one at a time from the current depth on; seconds of each step."""
+
+    def rewind(self, depth: int) -> bool:
+        """Forget all tokens beyond ``depth``. False: this model cannot (recurrent state); prefill again instead."""
+
+    def count_tokens(self, text: str) -> int:
+        """Number of tokens of a text, with the model's own tokenizer."""
+
+    def peak_rss_bytes(self) -> int | None:
+        """Largest resident memory of the engine's process so far."""
+
+    def cpu_time_s(self) -> float | None:
+        """User and system CPU time of the engine's process so far, all threads."""
+
+    def close(self) -> None:
+        """End the session and free everything; twice is harmless."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Engine(Protocol):
+    """Something that can run a GGUF model."""
+
+    @property
+    def identity(self) -> EngineIdentity:
+        """What the engine is, as it says itself."""
+
+    def open(self, model: Path, settings: EngineSettings, *, evict_first: bool = False) -> Session:
+        """Load a model. ``evict_first`` drops the file from the page cache before, for a cold load time.
+
+        Raises:
+            EngineError: the engine refused the model or the settings, with its own words.
+            EngineCrashError: it died while loading.
+        """

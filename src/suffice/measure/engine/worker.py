@@ -1,0 +1,130 @@
+"""The process in which llama.cpp runs, so that its crash is an error message and not the end of suffice.
+
+Started by :mod:`suffice.measure.engine.client` as ``python -P -m suffice.measure.engine.worker``. Reads requests from stdin and
+writes replies to what was stdout; the engine's own prints go to stderr instead, which the client keeps for an error message. It
+ends when stdin closes, thus also when the client is killed, even in the middle of an evaluation. Ctrl-C is the client's business.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import queue
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from suffice.errors import EngineError, SufficeError
+from suffice.measure.engine import protocol
+from suffice.measure.engine.binding import Binding
+from suffice.measure.engine.llama_cpp import LlamaCppSession
+from suffice.units import KIB
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TextIO
+
+_STATUS_FILE: Final = Path("/proc/self/status")
+
+
+class Worker:
+    """Executes requests on one library and at most one session."""
+
+    def __init__(self) -> None:
+        self._binding: Binding | None = None
+        self._session: LlamaCppSession | None = None
+        self._operations: dict[str, Callable[[dict[str, Any]], object]] = {
+            "load": self._load,
+            "open": self._open,
+            "set_threads": lambda args: self._opened().set_threads(**args),
+            "prefill": lambda args: dataclasses.asdict(self._opened().prefill(args["n_tokens"], prompt=args["prompt"])),
+            "decode": lambda args: self._opened().decode(**args),
+            "rewind": lambda args: self._opened().rewind(**args),
+            "count_tokens": lambda args: self._opened().count_tokens(**args),
+            "peak_rss_bytes": lambda _: peak_rss_bytes(),
+            "cpu_time_s": lambda _: cpu_time_s(),
+        }
+
+    def answer(self, line: str) -> str:
+        """The reply to a request line."""
+        try:
+            operation, arguments = protocol.parse_request(line)
+            if operation not in self._operations:
+                raise EngineError(f"the engine's worker cannot {operation!r}")
+            return protocol.result_line(self._operations[operation](arguments))
+        except SufficeError as error:
+            return protocol.error_line(error)
+
+    def close(self) -> None:
+        """Free the model."""
+        if self._session is not None:
+            self._session.close()
+
+    def _load(self, arguments: dict[str, Any]) -> object:
+        self._binding = Binding(protocol.choice_from_json(arguments))
+        return dataclasses.asdict(self._binding.identity())
+
+    def _open(self, arguments: dict[str, Any]) -> object:
+        if self._binding is None or self._session is not None:
+            raise EngineError("the engine's worker opens one model, after its library is loaded")
+        settings = protocol.settings_from_json(arguments["settings"])
+        model = Path(arguments["model"])
+        self._session = LlamaCppSession(self._binding, model, settings, evict_first=arguments["evict_first"])
+        return dataclasses.asdict(self._session.facts)
+
+    def _opened(self) -> LlamaCppSession:
+        if self._session is None:
+            raise EngineError("no model is open in the engine's worker")
+        return self._session
+
+
+def peak_rss_bytes() -> int | None:
+    """Largest resident memory of this process; mapped model pages count. None where the system does not tell."""
+    if _STATUS_FILE.exists():
+        for line in _STATUS_FILE.read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * KIB
+    if sys.platform == "win32":
+        return None
+    import resource  # noqa: PLC0415 - does not exist on Windows
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * KIB
+
+
+def cpu_time_s() -> float:
+    """User and system time of this process, all threads."""
+    times = os.times()
+    return times.user + times.system
+
+
+def take_stdout() -> TextIO:
+    """The real stdout as a private stream; file descriptor 1 then leads to stderr, whoever prints to it."""
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return replies
+
+
+def read_requests(requests: queue.SimpleQueue[str]) -> None:
+    """Pass on lines from stdin; at its end the client is gone, and so is this process, whatever it is computing."""
+    for line in sys.stdin:
+        requests.put(line)
+    os._exit(0)
+
+
+def main() -> None:
+    """Serve until stdin closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    replies = take_stdout()
+    requests: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=read_requests, args=(requests,), daemon=True).start()
+    worker = Worker()
+    while True:
+        replies.write(worker.answer(requests.get()))
+        replies.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""The machine as a measuring session sees it: limits, facts, bandwidth, contention. One seam; its fake ships beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from suffice.measure.bandwidth import (
+    BandwidthResult,
+    is_cache_resident,
+    measure_bandwidth,
+    open_probe,
+    read_bandwidth_quick,
+    thread_counts,
+)
+from suffice.measure.contention import ContentionMonitor
+from suffice.measure.counters import system_counters
+from suffice.measure.cpu import read_cpu_facts
+from suffice.measure.environment import describe_environment
+from suffice.measure.limits import read_cpu_limits, read_memory_limits
+from suffice.records.schema import BandwidthRecord
+from suffice.units import MIB
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from suffice.measure.contention import Contention
+    from suffice.stats.estimate import Estimate
+
+# Working sets below this are read from the first- and second-level caches; no model is that small.
+MIN_WORKING_SET_BYTES = MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineFacts:
+    """What a session needs to know before it starts. None: the system does not tell."""
+
+    cpu_model: str | None
+    isa: tuple[str, ...] | None
+    llc_bytes: int | None
+    usable_cpus: int
+    thread_candidates: tuple[int, ...]
+    memory_usable_bytes: int
+    environment: dict[str, Any] = field(default_factory=dict)
+
+
+class Machine(Protocol):
+    """Where measurements happen."""
+
+    def facts(self) -> MachineFacts:
+        """What the machine is and has, read now."""
+
+    def bandwidth(self, *, budget_s: float, progress: Callable[[str], None] | None = None) -> BandwidthRecord:
+        """Sustained read bandwidth from memory, with the search for the best kernel and thread count."""
+
+    def bandwidth_again(self, first: BandwidthRecord) -> BandwidthRecord | None:
+        """A short reading with the kernel, threads and buffer of the first; None when there is no room for the buffer."""
+
+    def cache_bandwidth(self, working_set_bytes: int, *, budget_s: float) -> BandwidthRecord | None:
+        """Read bandwidth over a working set that the caches may hold; None when it cannot be had."""
+
+    def contention(self, threads: int) -> Contention:
+        """A monitor of what else runs; ``threads`` is what the measured work wants."""
+
+
+def bandwidth_record(result: BandwidthResult) -> BandwidthRecord:
+    """The part of a run record for a bandwidth measurement."""
+    return _record(
+        result.read,
+        kernel=result.kernel,
+        threads=result.threads,
+        buffer_bytes=result.buffer_bytes,
+        llc_bytes=result.llc_bytes,
+        cache_resident=result.cache_resident,
+        method=result.method,
+    )
+
+
+def _record(read: Estimate, **facts: Any) -> BandwidthRecord:  # the record's own fields  # noqa: ANN401  # fields of the record
+    interval = read.interval
+    return BandwidthRecord(
+        read_bytes_per_s=read.point,
+        interval_low_bytes_per_s=None if interval is None else interval.low,
+        interval_high_bytes_per_s=None if interval is None else interval.high,
+        interval_level=None if interval is None else interval.level,
+        samples_bytes_per_s=read.samples,
+        **facts,
+    )
+
+
+class RealMachine:
+    """This machine."""
+
+    def __init__(self) -> None:
+        self._limits = read_cpu_limits()
+        self._cpu = read_cpu_facts(cpus=self._limits.cpus)
+
+    def facts(self) -> MachineFacts:
+        """Read now: the usable memory changes from call to call."""
+        memory = read_memory_limits()
+        environment = describe_environment(cpu=self._cpu, limits=self._limits, memory=memory)
+        return MachineFacts(
+            cpu_model=self._cpu.model_name,
+            isa=self._cpu.isa,
+            llc_bytes=self._cpu.llc_bytes,
+            usable_cpus=self._limits.usable_cpus,
+            thread_candidates=tuple(sorted(thread_counts(self._limits.usable_cpus, self._limits.physical_cores))),
+            memory_usable_bytes=memory.usable_bytes,
+            environment=environment.to_record(),
+        )
+
+    def bandwidth(self, *, budget_s: float, progress: Callable[[str], None] | None = None) -> BandwidthRecord:
+        """See :func:`suffice.measure.bandwidth.measure_bandwidth`."""
+        result = measure_bandwidth(self._limits, self._cpu, read_memory_limits(), budget_s=budget_s, progress=progress)
+        return bandwidth_record(result)
+
+    def bandwidth_again(self, first: BandwidthRecord) -> BandwidthRecord | None:
+        """Same kernel, threads and buffer, a fraction of a second."""
+        memory = read_memory_limits()
+        if first.kernel is None or first.threads is None or first.buffer_bytes is None:
+            return None
+        if first.buffer_bytes > memory.usable_bytes / 2:
+            return None
+        # The quarter that open_probe grants is for a machine at rest; after a run the model still holds its memory.
+        size = min(first.buffer_bytes, memory.usable_bytes // 4)
+        with open_probe(self._limits, self._cpu, memory, buffer_bytes=size, threads=first.threads) as probe:
+            read = read_bandwidth_quick(probe, first.kernel, first.threads)
+        return _record(
+            read,
+            kernel=first.kernel,
+            threads=first.threads,
+            buffer_bytes=size,
+            llc_bytes=self._cpu.llc_bytes,
+            cache_resident=is_cache_resident(size, self._cpu.llc_bytes),
+            method="a short reading after the run, to compare with the one before",
+        )
+
+    def cache_bandwidth(self, working_set_bytes: int, *, budget_s: float) -> BandwidthRecord | None:
+        """Reads a buffer of the model's size over and over."""
+        memory = read_memory_limits()
+        size = max(working_set_bytes, MIN_WORKING_SET_BYTES)
+        if size > memory.usable_bytes // 4:
+            return None
+        return bandwidth_record(
+            measure_bandwidth(self._limits, self._cpu, memory, budget_s=budget_s, buffer_bytes=size)
+        )
+
+    def contention(self, threads: int) -> Contention:
+        """Counters of this system, our process and its children taken out."""
+        return ContentionMonitor(system_counters(self._limits), self._limits, threads=threads)

@@ -1,0 +1,392 @@
+"""One run, from a model file to a record: bandwidth, load, threads, repetitions, and what else the machine did meanwhile.
+
+The record is handed out after every step, so that a run that is killed half-way keeps what it measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from suffice.decide.disturbance import judge_disturbance
+from suffice.decide.plausibility import check_rate
+from suffice.errors import UsageError
+from suffice.measure.engine.seam import EngineSettings
+from suffice.measure.run_record import blank_record, device_fields, earlier_state, measured, settings_record
+from suffice.measure.series import (
+    SeriesPlan,
+    SeriesRunner,
+    ThreadChoice,
+    steps_per_repetition,
+    sweep_threads,
+    warm_up,
+)
+from suffice.model.ceiling import Workload, ceiling_of_model
+from suffice.model.roofline import Roofs
+from suffice.records.schema import (
+    BandwidthRecord,
+    CeilingRecord,
+    ContentionRecord,
+    LoadRecord,
+    RunRecord,
+)
+from suffice.stats.stopping import StoppingRule
+from suffice.units import MEGA, format_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from suffice.decide.disturbance import ContentionReading
+    from suffice.loaders.model_file import ModelFile
+    from suffice.measure.clock import Clock
+    from suffice.measure.engine.seam import Engine, Session
+    from suffice.measure.machine import Machine
+    from suffice.measure.series import WarmUp
+
+DEFAULT_BUDGET_S: Final = 40.0
+DEFAULT_PROMPT_TOKENS: Final = 512
+CONTEXT_PADDING_TOKENS: Final = 256
+# Shares of the budget. What is left when a step is done early goes to the repetitions.
+BANDWIDTH_SHARE: Final = 0.15
+MAX_BANDWIDTH_BUDGET_S: Final = 6.0
+CACHE_BANDWIDTH_BUDGET_S: Final = 1.5
+SWEEP_SHARE: Final = 0.15
+# A cold load reads the whole file from disk; it is tried when that takes a small part of the budget on a slow disk.
+COLD_LOAD_SHARE: Final = 0.2
+SLOW_DISK_BYTES_PER_S: Final = 200 * MEGA
+# Twice the last-level cache: below, part of the weights stays in it from step to step.
+CACHE_MULTIPLE: Final = 2
+# A prompt whose repetitions would eat more than half of the budget is shortened, down to this.
+LEAST_PROMPT_TOKENS: Final = 32
+WANTED_PROMPT_REPETITIONS: Final = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """What to measure. ``depth`` and ``prompt_tokens`` are shortened, and the record says so, when the budget is too small."""
+
+    model: ModelFile
+    budget_s: float = DEFAULT_BUDGET_S
+    prompt_tokens: int = DEFAULT_PROMPT_TOKENS
+    depth: int = 0
+    threads: int | None = None  # None: swept, and the best for decode and for prefill are used
+    prompt: str | None = None  # None: random tokens
+    n_batch: int = 512
+    n_ubatch: int = 512
+    type_k: str = "f16"
+    type_v: str = "f16"
+    flash_attention: str = "auto"
+    use_mmap: bool = True
+    n_gpu_layers: int = 0
+    rule: StoppingRule = field(default_factory=StoppingRule)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """The outside of a run: each a seam with a fake."""
+
+    engine: Engine
+    machine: Machine
+    clock: Clock
+    progress: Callable[[str], None]
+    save: Callable[[RunRecord], None]
+
+
+def measure_model(request: RunRequest, around: Surroundings, *, earlier: RunRecord | None = None) -> RunRecord:
+    """Measure a model and return its record; ``earlier`` is the incomplete record of a run to go on with.
+
+    A model that does not fit in the usable memory is not run: the record then holds its facts, the bandwidth and the ceiling.
+
+    Raises:
+        UsageError: lengths that the model cannot hold, or an ``earlier`` record of another model or settings.
+        EngineError: the engine failed; what was measured before was saved.
+    """
+    return _Run(request, around, earlier).execute()
+
+
+class _Run:
+    """The steps of a run, in order, on one growing record."""
+
+    def __init__(self, request: RunRequest, around: Surroundings, earlier: RunRecord | None) -> None:
+        self._request, self._around = request, around
+        self._facts = around.machine.facts()
+        self._started_s = around.clock.now_s()
+        self._warnings: list[str] = []
+        self._earlier = earlier
+        _check_lengths(request)
+        around.progress("reading and hashing the model")
+        self._record = blank_record(request, self._facts, around.engine.identity)
+        if earlier is not None:
+            _check_same_run(earlier, self._record)
+
+    def execute(self) -> RunRecord:
+        self._measure_bandwidth()
+        self._update(ceiling=self._ceiling())
+        if self._fits():
+            self._measure_engine()
+        self._update(complete=True, warnings=tuple(self._warnings))
+        return self._record
+
+    def _update(self, **changes: Any) -> None:  # fields of the record  # noqa: ANN401  # fields of the record
+        self._record = replace(self._record, **changes)
+        self._around.save(self._record)
+
+    # -- bandwidth and ceiling --------------------------------------------------------------------------------------
+
+    def _measure_bandwidth(self) -> None:
+        if self._earlier is not None and self._earlier.bandwidth_before is not None:
+            self._update(bandwidth_before=self._earlier.bandwidth_before, cache_bandwidth=self._earlier.cache_bandwidth)
+            return
+        budget_s = min(MAX_BANDWIDTH_BUDGET_S, BANDWIDTH_SHARE * self._request.budget_s)
+        self._around.progress("memory bandwidth")
+        before = self._around.machine.bandwidth(budget_s=budget_s, progress=self._around.progress)
+        self._update(bandwidth_before=before)
+        streamed = self._request.model.shape.streamed_bytes()
+        if self._facts.llc_bytes is not None and streamed < CACHE_MULTIPLE * self._facts.llc_bytes:
+            self._around.progress("bandwidth at the model's size, which the cache may hold")
+            cache = self._around.machine.cache_bandwidth(round(streamed), budget_s=CACHE_BANDWIDTH_BUDGET_S)
+            self._update(cache_bandwidth=cache)
+
+    def _ceiling(self) -> CeilingRecord:
+        bandwidth = self._best_bandwidth()
+        if bandwidth is None:
+            return CeilingRecord()
+        request = self._request
+        workload = Workload(
+            depth=request.depth,
+            prompt_tokens=request.prompt_tokens,
+            n_ubatch=request.n_ubatch,
+            type_k=request.type_k,
+            type_v=request.type_v,
+        )
+        roofs = Roofs(bandwidth_bytes_per_s=bandwidth.read_bytes_per_s)
+        ceiling = ceiling_of_model(request.model.shape, roofs, workload)
+        note = "at the measured read bandwidth, a lower bound; prefill by weight streaming alone (compute peak unknown)"
+        if bandwidth is self._record.cache_bandwidth:
+            note = "the model fits in the last-level cache: " + note.replace("read bandwidth", "cache bandwidth")
+        return CeilingRecord(
+            decode_tokens_per_second=ceiling.decode_tokens_per_second,
+            prefill_tokens_per_second=ceiling.prefill_tokens_per_second,
+            bandwidth_bytes_per_s=bandwidth.read_bytes_per_s,
+            bound=ceiling.bound.value,
+            note=note,
+        )
+
+    def _best_bandwidth(self) -> BandwidthRecord | None:
+        """The fastest reading: weights that the cache holds are read at the cache's speed."""
+        if self._request.n_gpu_layers:
+            return None  # the host's memory says nothing about a GPU's
+        readings = [
+            self._record.bandwidth_before,
+            self._record.cache_bandwidth,
+            self._record.bandwidth_after,
+        ]
+        return max(
+            (reading for reading in readings if reading is not None),
+            key=lambda reading: reading.read_bytes_per_s,
+            default=None,
+        )
+
+    # -- the engine --------------------------------------------------------------------------------------------------
+
+    def _fits(self) -> bool:
+        """Whether weights and cache fit in the usable memory; running a model that does not would only measure the disk."""
+        request = self._request
+        if request.n_gpu_layers:
+            return True
+        kv = request.model.shape.kv_cache_bytes(self._n_ctx(), request.type_k, request.type_v) or 0.0
+        needed = (request.model.shape.file_bytes or 0) + kv
+        if needed <= self._facts.memory_usable_bytes:
+            return True
+        self._warnings.append(
+            f"not run: the model needs {format_memory(needed)} and {format_memory(self._facts.memory_usable_bytes)} can be used"
+        )
+        return False
+
+    def _n_ctx(self) -> int:
+        needed = max(self._request.prompt_tokens, self._request.depth) + CONTEXT_PADDING_TOKENS
+        return -(-needed // CONTEXT_PADDING_TOKENS) * CONTEXT_PADDING_TOKENS
+
+    def _settings(self) -> EngineSettings:
+        request = self._request
+        threads = request.threads or self._facts.usable_cpus
+        return EngineSettings(
+            n_ctx=self._n_ctx(),
+            n_threads=threads,
+            n_threads_batch=threads,
+            n_batch=request.n_batch,
+            n_ubatch=request.n_ubatch,
+            type_k=request.type_k,
+            type_v=request.type_v,
+            flash_attention=request.flash_attention,
+            use_mmap=request.use_mmap,
+            n_gpu_layers=request.n_gpu_layers,
+        )
+
+    def _measure_engine(self) -> None:
+        load, session = self._load()
+        with session:
+            self._update(
+                settings=settings_record(self._settings(), session.facts),
+                measurement=replace(self._record.measurement, load=load),
+                **device_fields(session.facts, self._request, self._facts),
+            )
+            self._repeat(session, load)
+
+    def _load(self) -> tuple[LoadRecord, Session]:
+        """Load once cold when that is quick, and once warm; the time runs until the first token is evaluated."""
+        engine, model = self._around.engine, self._request.model
+        settings = self._settings()
+        cold_s = None
+        file_bytes = model.shape.file_bytes or 0
+        if file_bytes / SLOW_DISK_BYTES_PER_S <= COLD_LOAD_SHARE * self._request.budget_s and self._earlier is None:
+            self._around.progress("loading the model cold")
+            with engine.open(model.path, settings, evict_first=True) as session:
+                first_s = sum(session.prefill(1).seconds)
+                if session.facts.weights_evicted_before_load:
+                    cold_s = session.facts.load_s + first_s
+        self._around.progress("loading the model")
+        session = engine.open(model.path, settings)
+        try:
+            first_s = sum(session.prefill(1).seconds)
+        except BaseException:
+            session.close()
+            raise
+        return LoadRecord(cold_s=cold_s, warm_s=session.facts.load_s + first_s), session
+
+    def _repeat(self, session: Session, load: LoadRecord) -> None:
+        impression = warm_up(session)
+        threads = self._choose_threads(session)
+        if threads.decode != self._settings().n_threads or threads.prefill != self._settings().n_threads:
+            session.set_threads(threads.decode, threads.prefill)
+            impression = warm_up(session)
+        plan = self._plan(impression)
+        state = earlier_state(self._earlier, threads, plan.prompt_tokens)
+        contention = self._around.machine.contention(max(threads.decode, threads.prefill))
+        contention.start()
+
+        def between() -> None:
+            rows = sum(len(rows) for rows in state.step_rows.values()) + len(state.chunk_rows)
+            self._around.progress(f"repetition {rows}")
+            self._update(**measured(state, self._record.measurement, load, session))
+
+        SeriesRunner(session, self._around.clock, replace(plan, between=between), state).run()
+        reading = contention.stop()
+        fields = measured(state, self._record.measurement, load, session)
+        fields["measurement"] = replace(fields["measurement"], budget_s=self._request.budget_s)
+        self._update(**fields)
+        self._judge(reading)
+
+    def _choose_threads(self, session: Session) -> ThreadChoice:
+        candidates = self._facts.thread_candidates
+        if self._request.threads is not None:
+            candidates = (self._request.threads,)
+        earlier = self._earlier.measurement if self._earlier is not None else None
+        if earlier is not None and earlier.decode and earlier.prefill:
+            return ThreadChoice(
+                decode=earlier.decode[0].threads, prefill=earlier.prefill.threads, sweep=earlier.thread_sweep
+            )
+        self._around.progress("trying thread counts")
+        return sweep_threads(session, candidates, self._around.clock, SWEEP_SHARE * self._request.budget_s)
+
+    def _plan(self, impression: WarmUp) -> SeriesPlan:
+        """Lengths that the rest of the budget can repeat; what was shortened is said."""
+        request = self._request
+        left_s = max(request.budget_s - (self._around.clock.now_s() - self._started_s), request.budget_s / 4)
+        affordable = int(left_s / 2 / WANTED_PROMPT_REPETITIONS / impression.prefill_token_s)
+        prompt_tokens = _shortened(request.prompt_tokens, affordable, request.n_batch)
+        depth = _shortened(request.depth, int(left_s / 4 / impression.prefill_token_s), request.n_batch)
+        if self._earlier is not None and self._earlier.measurement.prefill and self._earlier.measurement.decode:
+            prompt_tokens = self._earlier.measurement.prefill.prompt_tokens
+            depth = self._earlier.measurement.decode[0].depth
+        for what, asked, taken in (("prompt", request.prompt_tokens, prompt_tokens), ("depth", request.depth, depth)):
+            if taken < asked:
+                self._warnings.append(
+                    f"the {what} was shortened from {asked} to {taken} tokens to fit the budget of {request.budget_s:g} s; "
+                    "raise --budget to measure all of it"
+                )
+        return SeriesPlan(
+            prompt_tokens=prompt_tokens,
+            depth=depth,
+            steps=steps_per_repetition(impression.step_s),
+            budget_s=left_s,
+            rule=request.rule,
+            prompt=request.prompt,
+        )
+
+    # -- judging the run ----------------------------------------------------------------------------------------------
+
+    def _judge(self, reading: ContentionReading) -> None:
+        self._around.progress("memory bandwidth again")
+        before = self._record.bandwidth_before
+        after = None if before is None else self._around.machine.bandwidth_again(before)
+        self._update(bandwidth_after=after)
+        disturbance = judge_disturbance(
+            [reading],
+            None if before is None else before.read_bytes_per_s,
+            None if after is None else after.read_bytes_per_s,
+        )
+        contention = ContentionRecord(
+            disturbed=disturbance.disturbed, reasons=disturbance.reasons, readings=asdict(reading)
+        )
+        self._update(disturbed=disturbance.disturbed, contention=contention, ceiling=self._ceiling())
+        self._check_plausibility()
+
+    def _check_plausibility(self) -> None:
+        bandwidth = self._best_bandwidth()
+        if bandwidth is None:
+            return
+        spread = 0.0
+        if bandwidth.interval_high_bytes_per_s is not None:
+            spread = bandwidth.interval_high_bytes_per_s / bandwidth.read_bytes_per_s - 1
+        measurement, ceiling = self._record.measurement, self._record.ceiling
+        found = [
+            check_rate(
+                f"decode at depth {series.depth}",
+                series.tokens_per_second,
+                ceiling_tokens_per_second=ceiling.decode_tokens_per_second,
+                bandwidth_spread=spread,
+                streamed_bytes=self._record.model.streamed_bytes,
+            )
+            for series in measurement.decode[:1]
+        ]
+        if measurement.prefill is not None:
+            found.append(
+                check_rate(
+                    "prefill",
+                    measurement.prefill.tokens_per_second,
+                    ceiling_tokens_per_second=ceiling.prefill_tokens_per_second,
+                    bandwidth_spread=spread,
+                    streamed_bytes=None,
+                )
+            )
+        self._warnings += [warning for item in found for warning in item.warnings]
+        self._update(contradictions=tuple(text for item in found for text in item.contradictions))
+
+
+def _check_lengths(request: RunRequest) -> None:
+    context = request.model.shape.context_length
+    for flag, value in (("--prompt-tokens", request.prompt_tokens), ("--depth", request.depth)):
+        if context is not None and value > context:
+            raise UsageError(
+                f"{flag} {value} is more than the context of {context} tokens that this model was made for"
+            )
+
+
+def _check_same_run(earlier: RunRecord, now: RunRecord) -> None:
+    if earlier.complete:
+        raise UsageError("the record to resume is complete already; leave out --resume to measure anew")
+    if earlier.model.identity != now.model.identity:
+        raise UsageError("the record to resume is of another model file; leave out --resume or give that file")
+    if (earlier.engine.name, earlier.engine.version) != (now.engine.name, now.engine.version):
+        raise UsageError("the record to resume was made by another engine; leave out --resume or use that engine")
+    if earlier.machine != now.machine:
+        raise UsageError("the record to resume was made on another machine; leave out --resume")
+
+
+def _shortened(asked: int, affordable: int, chunk: int) -> int:
+    """At most what is affordable, in whole chunks when there are several, and never below a useful least."""
+    if asked <= affordable:
+        return asked
+    whole = affordable // chunk * chunk if affordable >= chunk else affordable
+    return min(asked, max(whole, LEAST_PROMPT_TOKENS))

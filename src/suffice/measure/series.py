@@ -1,0 +1,256 @@
+"""The repetitions of one run: what is measured in which order, and when it is enough.
+
+A repetition of prefill reads a whole prompt from an empty cache. A repetition of decode makes some steps at a fixed depth,
+after which the cache is cut back to that depth. Both keep the raw seconds of every chunk and every step.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from suffice.records.schema import DecodeSeries, PrefillSeries, ThreadPoint
+from suffice.stats.intervals import estimate_from, median
+from suffice.stats.stopping import StoppingRule, StopReason, should_stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from suffice.measure.clock import Clock
+    from suffice.measure.engine.seam import Session
+    from suffice.stats.estimate import Estimate
+
+# A decode repetition should last about so long that one scheduling hiccup does not decide it ...
+REPETITION_TARGET_S: Final = 0.4
+# ... with enough steps to be a rate, and few enough to be repeated.
+MIN_STEPS: Final = 4
+MAX_STEPS: Final = 64
+# A step that takes so long is a repetition of its own: a large model must not spend the budget on one.
+SLOW_STEP_S: Final = 1.0
+# Decoding behind a cache that is deeper than the prompt comes first; prefill and the shallow depth get the rest.
+DEEP_SHARE: Final = 0.6
+WARM_UP_TOKENS: Final = 32
+WARM_UP_STEPS: Final = 4
+SWEEP_ROUNDS: Final = 3
+SWEEP_STEPS: Final = 6
+SWEEP_PROMPT_TOKENS: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmUp:
+    """First impression of the speed, never reported: it plans the repetitions."""
+
+    step_s: float
+    prefill_token_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadChoice:
+    """Best thread counts and the sweep that they come from (empty when the user chose)."""
+
+    decode: int
+    prefill: int
+    sweep: tuple[ThreadPoint, ...] = ()
+
+
+def warm_up(session: Session) -> WarmUp:
+    """Run a little of both phases, so that pages, caches and thread pools are in place; the times only plan."""
+    session.prefill(WARM_UP_TOKENS)
+    session.decode(WARM_UP_STEPS)
+    chunks = session.prefill(WARM_UP_TOKENS)
+    steps = session.decode(WARM_UP_STEPS)
+    return WarmUp(step_s=median(steps), prefill_token_s=sum(chunks.seconds) / sum(chunks.tokens))
+
+
+def sweep_threads(session: Session, candidates: Sequence[int], clock: Clock, budget_s: float) -> ThreadChoice:
+    """Try thread counts in interleaved rounds and choose the fastest for decode and for prefill apart.
+
+    Rounds are interleaved so that a slow moment of the machine hits all candidates. At least one round is made; more
+    while the budget lasts. Speeds are the median over rounds.
+    """
+    if len(candidates) == 1:
+        return ThreadChoice(decode=candidates[0], prefill=candidates[0])
+    decode_s: dict[int, list[float]] = {threads: [] for threads in candidates}
+    prefill_s: dict[int, list[float]] = {threads: [] for threads in candidates}
+    started_s = clock.now_s()
+    for done in range(SWEEP_ROUNDS):
+        for threads in candidates:
+            session.set_threads(threads, threads)
+            chunks = session.prefill(SWEEP_PROMPT_TOKENS)
+            prefill_s[threads].append(sum(chunks.seconds) / sum(chunks.tokens))
+            decode_s[threads].append(median(session.decode(SWEEP_STEPS)))
+        elapsed_s = clock.now_s() - started_s
+        if elapsed_s * (done + 2) / (done + 1) > budget_s:
+            break
+    points = tuple(
+        ThreadPoint(
+            threads=threads,
+            decode_tokens_per_second=1 / median(decode_s[threads]),
+            prefill_tokens_per_second=1 / median(prefill_s[threads]),
+        )
+        for threads in candidates
+    )
+    return ThreadChoice(
+        decode=max(points, key=lambda point: point.decode_tokens_per_second or 0.0).threads,
+        prefill=max(points, key=lambda point: point.prefill_tokens_per_second or 0.0).threads,
+        sweep=points,
+    )
+
+
+def steps_per_repetition(step_s: float) -> int:
+    """How many decode steps make a repetition of about ``REPETITION_TARGET_S``."""
+    least = 1 if step_s >= SLOW_STEP_S else MIN_STEPS
+    return min(MAX_STEPS, max(least, math.ceil(REPETITION_TARGET_S / step_s)))
+
+
+def decode_rate(step_rows: Sequence[Sequence[float]]) -> Estimate | None:
+    """Tokens per second of one stream: in each repetition, steps over their time; None without a repetition."""
+    if not step_rows:
+        return None
+    return estimate_from([len(row) / math.fsum(row) for row in step_rows])
+
+
+def prefill_rate(chunk_rows: Sequence[Sequence[float]], prompt_tokens: int) -> Estimate | None:
+    """Prompt tokens per second: in each repetition, the prompt over the time of all its chunks."""
+    if not chunk_rows:
+        return None
+    return estimate_from([prompt_tokens / math.fsum(row) for row in chunk_rows])
+
+
+@dataclass(slots=True, kw_only=True)
+class SeriesState:
+    """What one run has gathered so far. The one mutable thing here: a resumed run starts from a filled one."""
+
+    threads: ThreadChoice
+    prompt_tokens: int
+    chunk_tokens: tuple[int, ...] = ()
+    chunk_rows: list[tuple[float, ...]] = field(default_factory=list)
+    step_rows: dict[int, list[tuple[float, ...]]] = field(default_factory=dict)  # the run's depth is the first key
+    ttft_s: list[float] = field(default_factory=list)
+    stopped: dict[int | None, StopReason] = field(default_factory=dict)
+
+    def decode_series(self) -> tuple[DecodeSeries, ...]:
+        """The decode part of a record."""
+        return tuple(
+            DecodeSeries(
+                depth=depth,
+                threads=self.threads.decode,
+                tokens_per_second=decode_rate(rows),
+                step_s=tuple(rows),
+                stopped=self.stopped.get(depth),
+            )
+            for depth, rows in self.step_rows.items()
+        )
+
+    def prefill_series(self) -> PrefillSeries:
+        """The prefill part of a record."""
+        return PrefillSeries(
+            prompt_tokens=self.prompt_tokens,
+            threads=self.threads.prefill,
+            chunk_tokens=self.chunk_tokens,
+            tokens_per_second=prefill_rate(self.chunk_rows, self.prompt_tokens),
+            chunk_s=tuple(self.chunk_rows),
+            stopped=self.stopped.get(None),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesPlan:
+    """Lengths and bounds of a run."""
+
+    prompt_tokens: int
+    depth: int
+    steps: int
+    budget_s: float
+    rule: StoppingRule
+    prompt: str | None = None
+    between: Callable[[], None] | None = None  # called after every repetition, to save what there is
+
+
+class SeriesRunner:
+    """Runs the repetitions of a plan on an open session.
+
+    A series is known by its depth, and the one of prefill by None.
+    """
+
+    def __init__(self, session: Session, clock: Clock, plan: SeriesPlan, state: SeriesState) -> None:
+        self._session, self._clock, self._plan, self.state = session, clock, plan, state
+        # The run's depth first; a second depth shows how decode slows down as the cache fills.
+        second = plan.prompt_tokens if plan.depth == 0 else 0
+        for depth in (plan.depth, second):
+            state.step_rows.setdefault(depth, [])
+        self._cost_s: dict[int | None, float] = {}
+        self._filled = 0  # tokens in the cache
+        self._started_s = clock.now_s()
+
+    def run(self) -> None:
+        """Repeat until every series is narrow enough or the budget is spent; at least one repetition of each is made."""
+        self._session.set_threads(self.state.threads.decode, self.state.threads.prefill)
+        while self._plan.depth > self._plan.prompt_tokens and not self._finished(self._plan.depth, share=DEEP_SHARE):
+            self._decode(self._plan.depth)
+        while self._cycle():
+            pass
+
+    def _cycle(self) -> bool:
+        """One repetition of everything that is not finished; False when all is."""
+        prefill_is_due = not self._finished(None)
+        due = [d for d in self.state.step_rows if d <= self._plan.prompt_tokens and not self._finished(d)]
+        # A cache that must be filled again for a deep decode is one more repetition of prefill, for nothing.
+        if prefill_is_due or max(due, default=0) > self._filled:
+            self._prefill()
+        for depth in sorted(due, reverse=True):
+            self._decode(depth)
+        return prefill_is_due or bool(due)
+
+    def _finished(self, series: int | None, *, share: float = 1.0) -> bool:
+        if series in self.state.stopped:
+            return True
+        rule = self._plan.rule
+        if series not in (None, self._plan.depth):
+            rule = replace(rule, maximum=rule.minimum)  # the second depth gives a slope; it decides nothing alone
+        reason = should_stop(
+            rule,
+            self._samples(series),
+            elapsed_s=self._clock.now_s() - self._started_s,
+            next_s=self._cost_s.get(series, 0.0),
+            budget_s=self._plan.budget_s * share,
+        )
+        if reason is not None:
+            self.state.stopped[series] = reason
+        return reason is not None
+
+    def _samples(self, series: int | None) -> tuple[float, ...]:
+        if series is None:
+            estimate = prefill_rate(self.state.chunk_rows, self._plan.prompt_tokens)
+        else:
+            estimate = decode_rate(self.state.step_rows[series])
+        return () if estimate is None else estimate.samples
+
+    def _prefill(self) -> None:
+        before_s = self._clock.now_s()
+        chunks = self._session.prefill(self._plan.prompt_tokens, prompt=self._plan.prompt)
+        (first_step_s,) = self._session.decode(1)
+        self._filled = self._plan.prompt_tokens + 1
+        self.state.chunk_tokens = chunks.tokens
+        self.state.chunk_rows.append(chunks.seconds)
+        self.state.ttft_s.append(math.fsum(chunks.seconds) + first_step_s)
+        self._done(None, before_s)
+
+    def _go_to(self, depth: int) -> None:
+        """Bring the cache to a depth; models with recurrent state cannot be cut back and are filled again."""
+        if self._filled < depth or not self._session.rewind(depth):
+            self._session.prefill(depth, prompt=self._plan.prompt)
+        self._filled = depth
+
+    def _decode(self, depth: int) -> None:
+        self._go_to(depth)
+        before_s = self._clock.now_s()
+        self.state.step_rows[depth].append(self._session.decode(self._plan.steps))
+        self._filled = depth + self._plan.steps
+        self._done(depth, before_s)
+
+    def _done(self, series: int | None, before_s: float) -> None:
+        self._cost_s[series] = self._clock.now_s() - before_s
+        if self._plan.between is not None:
+            self._plan.between()
