@@ -1,0 +1,66 @@
+"""``suffice bandwidth``: this machine's sustained read bandwidth."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from suffice.cli import options
+
+
+def bandwidth(
+    budget: options.Budget = "6s",  # type: ignore[assignment]  # parsed by Typer
+    threads: options.Threads = None,
+    buffer_mib: Annotated[
+        int | None,
+        typer.Option("--buffer-mib", min=1, help="Size of the buffer. Default: 4 times the last-level cache."),
+    ] = None,
+    json_output: options.Json = False,
+) -> None:
+    """Sustained read bandwidth of this machine's memory: the best of several kernels over a sweep of thread counts.
+
+    It is a measured lower bound: a faster kernel may exist, and neighbours may be using the memory bus.
+
+    Example: suffice bandwidth --json
+    """
+    from dataclasses import asdict
+
+    from suffice.cli.output import Progress, print_json, print_text
+    from suffice.measure.bandwidth import measure_bandwidth
+    from suffice.measure.cpu import read_cpu_facts
+    from suffice.measure.limits import read_cpu_limits, read_memory_limits
+    from suffice.report.bandwidth import bandwidth_text
+    from suffice.units import MIB
+
+    limits = read_cpu_limits()
+    with Progress() as progress:
+        result = measure_bandwidth(
+            limits,
+            read_cpu_facts(cpus=limits.cpus),
+            read_memory_limits(),
+            budget_s=budget,
+            buffer_bytes=None if buffer_mib is None else buffer_mib * MIB,
+            threads=threads,
+            progress=progress,
+        )
+    if json_output:
+        interval = result.read.interval
+        print_json(
+            {
+                "read_bytes_per_s": result.read.point,
+                "interval": None if interval is None else asdict(interval),
+                "samples_bytes_per_s": list(result.read.samples),
+                "threads": result.threads,
+                "kernel": result.kernel,
+                "buffer_bytes": result.buffer_bytes,
+                "llc_bytes": result.llc_bytes,
+                "cache_resident": result.cache_resident,
+                "method": result.method,
+                "basis": result.basis.value,
+                "usable_cpus": limits.usable_cpus,
+                "candidates": [asdict(candidate) for candidate in result.candidates],
+            }
+        )
+        return
+    print_text(bandwidth_text(result))

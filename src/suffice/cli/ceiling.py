@@ -1,0 +1,128 @@
+"""``suffice ceiling``: arithmetic only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from suffice.cli import options
+from suffice.errors import UsageError
+
+if TYPE_CHECKING:
+    from suffice.model.ceiling import Ceiling, Workload
+    from suffice.model.roofline import Roofs
+
+_DEFAULT_PROMPT_TOKENS = 512
+
+
+def ceiling(
+    bandwidth: Annotated[float | None, typer.Option("--bandwidth", help="Memory bandwidth in GB/s (10^9).")] = None,
+    weights: Annotated[float | None, typer.Option("--weights", help="Weights read per token, in GB (10^9).")] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="FILE", help="A GGUF file; its header is read.")
+    ] = None,
+    tflops: Annotated[
+        float | None, typer.Option("--tflops", help="Peak compute in TFLOP/s (10^12), for the compute roof.")
+    ] = None,
+    depth: Annotated[int, typer.Option("--depth", min=0, help="Tokens in the cache while decoding.")] = 0,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Sequences that decode together.")] = 1,
+    prompt_tokens: Annotated[int, typer.Option("--prompt-tokens", min=1)] = _DEFAULT_PROMPT_TOKENS,
+    ubatch: options.Ubatch = 512,
+    kv_type: options.KvType = "f16",
+    json_output: options.Json = False,
+) -> None:
+    """Most tokens per second that physics allows: bandwidth over bytes, operations over peak.
+
+    Give --weights, or --model to read everything from a GGUF header. Without --bandwidth the memory of this machine is
+    measured first.
+
+    Example: suffice ceiling --bandwidth 40 --weights 3.5
+    """
+    from suffice.model.ceiling import Workload, ceiling_of_bytes
+    from suffice.units import GIGA
+
+    if (weights is None) == (model is None):
+        raise UsageError("give either --weights in GB or --model with a GGUF file")
+    roofs, source = _roofs(bandwidth, tflops)
+    if model is not None:  # the other of the two is None then
+        workload = Workload(
+            depth=depth, batch=batch, prompt_tokens=prompt_tokens, n_ubatch=ubatch, type_k=kv_type, type_v=kv_type
+        )
+        result, facts = _of_model(model, roofs, workload)
+    else:
+        if batch != 1 or depth != 0:
+            raise UsageError("--batch and --depth need a --model: without one the KV cache is not known")
+        result = ceiling_of_bytes(options.positive(weights or 0.0, "--weights") * GIGA, roofs)
+        facts = {}
+    _print(result, roofs, source, facts, json_output=json_output)
+
+
+def _roofs(bandwidth: float | None, tflops: float | None) -> tuple[Roofs, str]:
+    from suffice.cli.output import Progress
+    from suffice.model.roofline import Roofs
+    from suffice.units import GIGA, TERA
+
+    peak = None if tflops is None else options.positive(tflops, "--tflops") * TERA
+    if bandwidth is not None:
+        value = options.positive(bandwidth, "--bandwidth") * GIGA
+        return Roofs(bandwidth_bytes_per_s=value, peak_flop_per_s=peak), "stated"
+    from suffice.measure.machine import RealMachine  # loads NumPy
+
+    with Progress() as progress:
+        measured = RealMachine().bandwidth(budget_s=4.0, progress=progress)
+    return Roofs(bandwidth_bytes_per_s=measured.read_bytes_per_s, peak_flop_per_s=peak), "measured"
+
+
+def _of_model(path: Path, roofs: Roofs, workload: Workload) -> tuple[Ceiling, dict[str, Any]]:
+    from suffice.loaders.model_file import resolve_model
+    from suffice.model.ceiling import ceiling_of_model
+
+    model = resolve_model(path)
+    shape = model.shape
+    facts = {
+        "model": shape.name,
+        "architecture": shape.architecture,
+        "parameters": shape.parameters,
+        "active_parameters": round(shape.active_parameters),
+        "file_bytes": shape.file_bytes,
+        "tensor_bytes_by_type": dict(shape.bytes_by_type),
+        "context_length": shape.context_length,
+        "kv_unknown_reason": shape.kv.unknown_reason,
+        "flops_per_token": shape.flops_per_token(workload.depth + 1),
+        "workload": {
+            "depth": workload.depth,
+            "batch": workload.batch,
+            "prompt_tokens": workload.prompt_tokens,
+            "ubatch": workload.n_ubatch,
+            "kv_type": workload.type_k,
+        },
+    }
+    return ceiling_of_model(shape, roofs, workload), facts
+
+
+def _print(ceiling: Ceiling, roofs: Roofs, source: str, facts: dict[str, Any], *, json_output: bool) -> None:
+    from suffice.cli.output import print_json, print_text
+    from suffice.report.ceiling import ceiling_text
+
+    if json_output:
+        print_json(
+            {
+                "decode_tokens_per_second": ceiling.decode_tokens_per_second,
+                "prefill_tokens_per_second": ceiling.prefill_tokens_per_second,
+                "ttft_s": ceiling.ttft_s,
+                "streamed_bytes": ceiling.streamed_bytes,
+                "kv_read_bytes": ceiling.kv_read_bytes,
+                "kv_bytes_per_token": ceiling.kv_bytes_per_token,
+                "bound": ceiling.bound.value,
+                "prefill_bound": None if ceiling.prefill_bound is None else ceiling.prefill_bound.value,
+                "basis": "ceiling",
+                "bandwidth_bytes_per_s": roofs.bandwidth_bytes_per_s,
+                "bandwidth_basis": source,
+                "peak_flop_per_s": roofs.peak_flop_per_s,
+                **facts,
+            }
+        )
+        return
+    print_text(ceiling_text(ceiling, roofs, source, facts))

@@ -1,0 +1,155 @@
+"""``suffice check``: the main job, from a demand to a verdict on this machine."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from suffice.cli import options
+from suffice.errors import UsageError
+
+if TYPE_CHECKING:
+    from suffice.loaders.model_file import ModelFile
+    from suffice.model.demand import Demand
+
+_RUNS_FOLDER = Path("suffice-runs")
+
+
+def check(
+    demand_file: Annotated[Path | None, typer.Argument(metavar="[DEMAND]", help="A demand.toml.")] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="FILE", help="A GGUF file, or sample:smollm2-135m.")
+    ] = None,
+    need: Annotated[
+        float | None, typer.Option("--need", help="Tokens per second that one stream needs, instead of a demand.toml.")
+    ] = None,
+    margin: options.Margin = None,
+    budget: options.Budget = "40s",  # type: ignore[assignment]  # parsed by Typer
+    prompt_tokens: options.PromptTokens = None,
+    depth: options.Depth = None,
+    threads: options.Threads = None,
+    prompt: options.PromptFile = None,
+    out: options.Out = None,
+    memo: Annotated[
+        Path | None, typer.Option("--memo", metavar="FILE", help="Where to write the memo. Default: beside the record.")
+    ] = None,
+    resume: options.Resume = False,
+    engine: options.EngineName = None,
+    engine_library: options.EngineLibrary = None,
+    ubatch: options.Ubatch = 512,
+    kv_type: options.KvType = "f16",
+    flash_attention: options.FlashAttention = "auto",
+    mmap: options.Mmap = True,
+    json_output: options.Json = False,
+) -> None:
+    """From a demand to a verdict: measures bandwidth and model, compares, and writes a run record and a memo.
+
+    Exit code 0: the CPU is enough (also with a thin margin); 1: it is not; 3: undecided, with what would settle it.
+
+    Example: suffice check --model model.gguf --need 8 --margin 1.5
+    """
+    from suffice.cli.output import Progress, print_text, warn
+    from suffice.cli.session import EngineChoice, run_and_save
+    from suffice.cli.verdicts import VERDICT_EXIT_CODES, with_margin
+    from suffice.decide.compare import decide as decide_machines
+    from suffice.decide.evidence import evidence_from
+    from suffice.measure.run import RunRequest
+    from suffice.records.store import write_atomically
+    from suffice.report.decision import check_document_json, decision_text
+    from suffice.report.memo import memo_markdown
+    from suffice.report.run import run_text
+
+    demand = with_margin(_demand(demand_file, need), margin)
+    model_file = _model(model, demand, demand_file)
+    _check_context(demand, model_file)
+    record_path = out or _default_path(model_file)
+    prompt_length = prompt_tokens or _prompt_tokens(demand)
+    request = RunRequest(
+        model=model_file,
+        budget_s=budget,
+        prompt_tokens=prompt_length,
+        depth=_depth(demand, prompt_length) if depth is None else depth,
+        threads=threads,
+        prompt=options.read_prompt(prompt),
+        n_batch=ubatch,
+        n_ubatch=ubatch,
+        type_k=kv_type,
+        type_v=kv_type,
+        flash_attention=flash_attention,
+        use_mmap=mmap,
+    )
+    with Progress() as progress:
+        choice = EngineChoice(name=engine, library=engine_library)
+        record = run_and_save(request, choice, record_path, progress, resume=resume)
+    decision = decide_machines(demand, [evidence_from(record)])
+    memo_path = memo or record_path.with_suffix(".md")
+    write_atomically(memo_path, memo_markdown(demand, decision, record))
+    warn(record.warnings)
+    if json_output:
+        print_text(check_document_json(record, decision))
+    else:
+        print_text(decision_text(decision))
+        print_text("")
+        print_text(run_text(record))
+        print_text(f"\nrecord  {record_path}\nmemo    {memo_path}")
+    raise typer.Exit(VERDICT_EXIT_CODES[decision.verdict.verdict])
+
+
+def _demand(demand_file: Path | None, need: float | None) -> Demand:
+    from suffice.loaders.demand import load_demand
+    from suffice.model.demand import single_stream_need
+
+    if demand_file is not None and need is not None:
+        raise UsageError("give a demand file or --need, not both")
+    if demand_file is not None:
+        return load_demand(demand_file)
+    if need is None:
+        raise UsageError(
+            "what is needed? Give --need TOKENS_PER_SECOND or a demand.toml (docs/demand.md has one to start from)"
+        )
+    return single_stream_need(options.positive(need, "--need"))
+
+
+def _model(model: Path | None, demand: Demand, demand_file: Path | None) -> ModelFile:
+    from suffice.cli.session import open_model
+
+    if model is not None:
+        return open_model(model)
+    if demand.model is None:
+        raise UsageError(
+            "which model? Give --model FILE.gguf, state 'model' in the demand, or use --model sample:smollm2-135m"
+        )
+    stated = Path(demand.model)
+    if stated.is_absolute() or demand.model.startswith("sample:") or demand_file is None:
+        return open_model(stated)
+    return open_model(demand_file.parent / stated)
+
+
+def _check_context(demand: Demand, model: ModelFile) -> None:
+    """Refuse before anything is measured: no measurement makes a model's context longer."""
+    from suffice.decide.constraints import check_context
+
+    check_context(demand, model.shape.context_length, model.shape.name)
+
+
+def _prompt_tokens(demand: Demand) -> int:
+    from suffice.measure.run import DEFAULT_PROMPT_TOKENS
+
+    if demand.prompt_tokens is None:
+        return DEFAULT_PROMPT_TOKENS
+    percentile = 50.0 if demand.ttft is None else demand.ttft.percentile
+    return round(demand.prompt_tokens.at(percentile)) or 1
+
+
+def _depth(demand: Demand, prompt_tokens: int) -> int:
+    """Where the demand decodes; when it does not say, behind the prompt: an empty cache would flatter the machine."""
+    return prompt_tokens if demand.work_depth_tokens is None else round(demand.work_depth_tokens)
+
+
+def _default_path(model: ModelFile) -> Path:
+    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    stem = "".join(c if c.isalnum() or c in "-._" else "_" for c in model.path.stem)[:80]
+    return _RUNS_FOLDER / f"{stem}-{moment}.json"

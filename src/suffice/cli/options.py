@@ -1,0 +1,81 @@
+"""Options that several commands share, and the parsing of their values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from suffice.errors import UsageError
+from suffice.units import parse_duration_s
+
+
+def _duration(text: str) -> float:
+    try:
+        return parse_duration_s(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
+Budget = Annotated[
+    float, typer.Option("--budget", parser=_duration, metavar="TIME", help="Time to spend, such as 60s, 2m or 500ms.")
+]
+Threads = Annotated[
+    int | None, typer.Option("--threads", min=1, help="Threads to use. Default: the best of a short sweep.")
+]
+PromptTokens = Annotated[
+    int | None, typer.Option("--prompt-tokens", min=1, help="Length of the prompt whose prefill is timed.")
+]
+Depth = Annotated[int | None, typer.Option("--depth", min=0, help="Tokens in the cache while decoding is timed.")]
+PromptFile = Annotated[
+    Path | None,
+    typer.Option("--prompt", metavar="FILE", help="Text file with a prompt of yours instead of random tokens."),
+]
+EngineName = Annotated[
+    str | None, typer.Option("--engine", help="llama-cpp-python or xllamacpp. Default: the first that is installed.")
+]
+EngineLibrary = Annotated[
+    Path | None,
+    typer.Option("--engine-library", metavar="FILE", help="A llama.cpp shared library (libllama.so, .dylib, .dll)."),
+]
+GpuLayers = Annotated[
+    int, typer.Option("--gpu-layers", min=0, help="Layers to give to a GPU, when the engine was built for one.")
+]
+Ubatch = Annotated[int, typer.Option("--ubatch", min=1, help="Tokens evaluated at once during prefill.")]
+KvType = Annotated[str, typer.Option("--kv-type", help="Type of the KV cache: f16, q8_0, ...")]
+FlashAttention = Annotated[str, typer.Option("--flash-attention", help="auto, on or off.")]
+Mmap = Annotated[bool, typer.Option("--mmap/--no-mmap", help="Map the model file instead of reading it into memory.")]
+Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to write the run record (JSON).")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with the incomplete record at --out instead of starting anew.")
+]
+Margin = Annotated[
+    float | None,
+    typer.Option("--margin", min=1.0, help="Headroom for peaks and retries. Default: the demand's, or 1.5."),
+]
+
+
+def positive(value: float, flag: str) -> float:
+    """The value when it is a positive, finite number.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if not 0 < value < float("inf"):
+        raise UsageError(f"{flag} {value:g} is not a positive number")
+    return value
+
+
+def read_prompt(path: Path | None) -> str | None:
+    """The user's prompt, or None when there is none."""
+    from suffice.loaders.files import read_small_file
+    from suffice.units import MIB
+
+    if path is None:
+        return None
+    text = read_small_file(path, limit_bytes=16 * MIB, error=UsageError)
+    if not text.strip():
+        raise UsageError(f"{path} is empty; a prompt needs text")
+    return text

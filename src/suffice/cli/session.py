@@ -1,0 +1,95 @@
+"""What `measure` and `check` share: opening model and engine, running, and keeping the record on disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from suffice.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from suffice.cli.output import Progress
+    from suffice.loaders.model_file import ModelFile
+    from suffice.measure.run import RunRequest
+    from suffice.records.schema import RunRecord
+
+_ENGINE_NAMES = ("llama-cpp-python", "xllamacpp")
+# Saving waits for the disk; a repetition may be shorter than that, and a second of lost work is none.
+_SAVE_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineChoice:
+    """Which engine the user asked for."""
+
+    name: str | None
+    library: Path | None
+
+
+def run_and_save(
+    request: RunRequest, engine: EngineChoice, out: Path | None, progress: Progress, *, resume: bool
+) -> RunRecord:
+    """Measure, writing the record to ``out`` as it grows.
+
+    Raises:
+        UsageError: an unknown engine name, or a record that cannot be resumed.
+        SufficeError: whatever the run raises; the record at ``out`` holds what was measured before.
+    """
+    from suffice.measure.clock import RealClock
+    from suffice.measure.engine.client import find_engine
+    from suffice.measure.machine import RealMachine
+    from suffice.measure.run import Surroundings, measure_model
+
+    if engine.name is not None and engine.name not in _ENGINE_NAMES:
+        raise UsageError(f"--engine {engine.name}: no such engine; use {' or '.join(_ENGINE_NAMES)}")
+    clock = RealClock()
+    around = Surroundings(
+        engine=find_engine(library=engine.library, prefer=engine.name),
+        machine=RealMachine(),
+        clock=clock,
+        progress=progress,
+        save=_Saver(out, clock),
+    )
+    return measure_model(request, around, earlier=_earlier(out, resume=resume))
+
+
+def _earlier(out: Path | None, *, resume: bool) -> RunRecord | None:
+    from suffice.records.store import load_record
+
+    if not resume:
+        return None
+    if out is None:
+        raise UsageError("--resume needs --out FILE, the incomplete record to go on with")
+    if not out.exists():
+        return None
+    return load_record(out)
+
+
+class _Saver:
+    """Writes the record, not more often than once in a while, and always when it is complete."""
+
+    def __init__(self, out: Path | None, clock: object) -> None:
+        from suffice.measure.clock import RealClock
+
+        self._out = out
+        self._clock = clock if isinstance(clock, RealClock) else RealClock()
+        self._last_s: float | None = None
+
+    def __call__(self, record: RunRecord) -> None:
+        from suffice.records.store import save_record
+
+        if self._out is None:
+            return
+        now_s = self._clock.now_s()
+        if record.complete or self._last_s is None or now_s - self._last_s >= _SAVE_EVERY_S:
+            save_record(record, self._out)
+            self._last_s = now_s
+
+
+def open_model(path: Path) -> ModelFile:
+    """The model file, with the hint for people who have none at hand."""
+    from suffice.loaders.model_file import resolve_model
+
+    return resolve_model(path)
