@@ -26,3 +26,11 @@ def main() -> None:
         # The reader of our output (head, less) went away; Python would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except Exception as error:  # the last line of defence: one sentence, and never a code that means a verdict
+        if os.environ.get("SUFFICE_DEBUG"):
+            raise
+        sys.stderr.write(
+            f"suffice: a defect in suffice: {type(error).__name__}: {error}; "
+            "please report it, with the traceback that SUFFICE_DEBUG=1 shows\n"
+        )
+        sys.exit(SufficeError.exit_code)

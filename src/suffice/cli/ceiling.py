@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from suffice.model.roofline import Roofs
 
 _DEFAULT_PROMPT_TOKENS = 512
+_BANDWIDTH_BUDGET_S = 4.0
 
 
 def ceiling(
@@ -22,6 +23,9 @@ def ceiling(
     weights: Annotated[float | None, typer.Option("--weights", help="Weights read per token, in GB (10^9).")] = None,
     model: Annotated[
         Path | None, typer.Option("--model", metavar="FILE", help="A GGUF file; its header is read.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="A device of the catalogue, such as a100-sxm4-80, for its bandwidth.")
     ] = None,
     tflops: Annotated[
         float | None, typer.Option("--tflops", help="Peak compute in TFLOP/s (10^12), for the compute roof.")
@@ -45,7 +49,7 @@ def ceiling(
 
     if (weights is None) == (model is None):
         raise UsageError("give either --weights in GB or --model with a GGUF file")
-    roofs, source = _roofs(bandwidth, tflops)
+    roofs, source = _roofs(bandwidth, device, tflops)
     if model is not None:  # the other of the two is None then
         workload = Workload(
             depth=depth, batch=batch, prompt_tokens=prompt_tokens, n_ubatch=ubatch, type_k=kv_type, type_v=kv_type
@@ -59,20 +63,38 @@ def ceiling(
     _print(result, roofs, source, facts, json_output=json_output)
 
 
-def _roofs(bandwidth: float | None, tflops: float | None) -> tuple[Roofs, str]:
+def _roofs(bandwidth: float | None, device: str | None, tflops: float | None) -> tuple[Roofs, str]:
+    """The roofs, and where the bandwidth comes from: stated, of a device, or measured here."""
     from suffice.cli.output import Progress
     from suffice.model.roofline import Roofs
     from suffice.units import GIGA, TERA
 
     peak = None if tflops is None else options.positive(tflops, "--tflops") * TERA
+    if bandwidth is not None and device is not None:
+        raise UsageError("give --bandwidth or --device, not both")
     if bandwidth is not None:
         value = options.positive(bandwidth, "--bandwidth") * GIGA
         return Roofs(bandwidth_bytes_per_s=value, peak_flop_per_s=peak), "stated"
+    if device is not None:
+        return _roofs_of_device(device, peak)
     from suffice.measure.machine import RealMachine  # loads NumPy
 
     with Progress() as progress:
-        measured = RealMachine().bandwidth(budget_s=4.0, progress=progress)
+        measured = RealMachine().bandwidth(budget_s=_BANDWIDTH_BUDGET_S, progress=progress)
     return Roofs(bandwidth_bytes_per_s=measured.read_bytes_per_s, peak_flop_per_s=peak), "measured"
+
+
+def _roofs_of_device(name: str, peak: float | None) -> tuple[Roofs, str]:
+    """Its bandwidth only: the rated BF16 rate is no ceiling for engines that multiply in 8 bits, so the user states one."""
+    from suffice.catalogue.devices import device_named
+    from suffice.model.roofline import Roofs
+
+    found = device_named(name)
+    rated = found.bandwidth_bytes_per_s
+    if rated is None:
+        raise UsageError(f"the bandwidth of {found.name} is not known; give --bandwidth")
+    source = f"{found.name}, {rated.kind}, seen {rated.seen}"
+    return Roofs(bandwidth_bytes_per_s=rated.value, peak_flop_per_s=peak), source
 
 
 def _of_model(path: Path, roofs: Roofs, workload: Workload) -> tuple[Ceiling, dict[str, Any]]:

@@ -25,20 +25,21 @@ def read_small_file(path: Path, *, limit_bytes: int, error: type[SufficeError]) 
         raise error(f"{path} does not exist") from None
     except (OSError, ValueError) as failure:
         raise error(f"{path} cannot be opened: {_reason(failure)}") from failure
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
+    try:
+        status = os.fstat(descriptor)  # before a file object is made of it: one of a folder cannot be
         if not stat.S_ISREG(status.st_mode):
             kind = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
             raise error(f"{path} is {kind}; give the path of a file")
         if status.st_size > limit_bytes:
             raise error(f"{path} has {status.st_size} bytes, more than the {limit_bytes} that such a file may have")
-        try:
-            content = file.read(limit_bytes + 1)
-            return content.decode("utf-8-sig")
-        except OSError as failure:
-            raise error(f"{path} cannot be read: {_reason(failure)}") from failure
-        except UnicodeDecodeError as failure:
-            raise error(f"{path} is not UTF-8 text (byte {failure.start}); save it as UTF-8") from failure
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(limit_bytes + 1).decode("utf-8-sig")
+    except OSError as failure:
+        raise error(f"{path} cannot be read: {_reason(failure)}") from failure
+    except UnicodeDecodeError as failure:
+        raise error(f"{path} is not UTF-8 text (byte {failure.start}); save it as UTF-8") from failure
+    finally:
+        os.close(descriptor)
 
 
 def _reason(failure: OSError | ValueError) -> str:

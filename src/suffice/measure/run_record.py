@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from suffice import __version__
 from suffice.loaders.model_file import describe_model
+from suffice.measure.engine.advice import NATIVE_ADVICE
 from suffice.measure.series import SeriesState, ThreadChoice
 from suffice.model.isa import unused_isa
 from suffice.records.schema import EngineRecord, LoadRecord, MeasurementRecord, ModelRecord, RunRecord
@@ -49,11 +50,6 @@ def _engine_record(engine: EngineIdentity, facts: MachineFacts, *, on_gpu: bool)
         lower_bound=lower_bound,
         advice=NATIVE_ADVICE if lower_bound else None,
     )
-
-
-NATIVE_ADVICE: Final = (
-    "pip install --force-reinstall --no-cache-dir 'suffice[native]' (compiles llama.cpp for this CPU, some minutes)"
-)
 
 
 def settings_record(asked: EngineSettings, facts: SessionFacts) -> dict[str, Any]:

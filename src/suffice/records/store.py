@@ -187,7 +187,7 @@ def _check_number(name: str, plain: float | None, estimate: Estimate | None, sou
     if estimate is None:
         return
     interval = () if estimate.interval is None else (estimate.interval.low, estimate.interval.high)
-    if min(estimate.point, *interval, *estimate.samples) <= 0:
+    if min((estimate.point, *interval, *estimate.samples)) <= 0:
         raise RecordError(f"{source}: the estimate of {name} holds a value that is not positive; unknown is null")
     if estimate.interval is not None and not estimate.interval.low <= estimate.point <= estimate.interval.high:
         raise RecordError(f"{source}: the estimate of {name} lies outside of its own interval; the record was edited")
@@ -211,7 +211,6 @@ def _check_raw(record: RunRecord, source: str) -> None:
     sizes = {
         "model.file_bytes": model.file_bytes,
         "model.streamed_bytes": model.streamed_bytes,
-        "model.context_length": model.context_length,
         "memory_usable_bytes": record.memory_usable_bytes,
         "bandwidth": min((r.read_bytes_per_s for r in readings if r is not None), default=None),
         "measurement.prefill.prompt_tokens": None if prefill is None else prefill.prompt_tokens,
@@ -221,5 +220,5 @@ def _check_raw(record: RunRecord, source: str) -> None:
             raise RecordError(f"{source}: {name} is {size:g}; a size is positive, and unknown is null")
     if (model.kv_bytes_per_token or 0) < 0 or model.kv_state_bytes < 0:
         raise RecordError(f"{source}: the model's KV cache has a negative size")
-    if any(layers.count < 0 or layers.bytes_per_token < 0 for layers in model.kv_layers):
+    if any(layers.count < 0 or layers.bytes_per_token < 0 or (layers.window or 0) < 0 for layers in model.kv_layers):
         raise RecordError(f"{source}: the model's KV layers have a negative size")

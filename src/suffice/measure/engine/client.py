@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Self
 
 from suffice.errors import EngineCrashError, EngineError
 from suffice.measure.engine import protocol
+from suffice.measure.engine.advice import NATIVE_COMMAND
 from suffice.measure.engine.library import LibraryChoice, choose_library
 
 if TYPE_CHECKING:
@@ -27,9 +28,8 @@ _CLOSE_TIMEOUT_S: Final = 5.0
 _WORDS_BYTES: Final = 4000  # of a dead worker's last output
 _WORDS_LINES: Final = 5
 _ILLEGAL_HINT: Final = (
-    "; the library was compiled for instructions that this machine does not really allow (AMX in some virtual machines): "
-    "rebuild it without them, for example CMAKE_ARGS='-DCMAKE_C_FLAGS=-mno-amx-tile -DCMAKE_CXX_FLAGS=-mno-amx-tile' "
-    "pip install --force-reinstall --no-cache-dir llama-cpp-python, or use suffice[prebuilt]"
+    "; the library was compiled for another CPU, or by a compiler that gets AMX wrong (GCC 12 does): compile it with "
+    f"{NATIVE_COMMAND}, or use the prebuilt engine with --engine xllamacpp"
 )
 _KILLED_HINT: Final = "; if you did not end it yourself, the system did, most likely because memory ran out"
 
