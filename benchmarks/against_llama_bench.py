@@ -29,7 +29,17 @@ REPETITIONS: Final = 3  # of each tool within a round
 
 def with_llama_bench(build: Path, model: Path, threads: int) -> tuple[float, float]:
     """Median prefill and decode rate of llama-bench, from its raw samples."""
-    command = [build / "llama-bench", "-m", model, "-p", str(PROMPT_TOKENS), "-n", str(STEPS), "-t", str(threads)]
+    command = [
+        str(build / "llama-bench"),
+        "-m",
+        str(model),
+        "-p",
+        str(PROMPT_TOKENS),
+        "-n",
+        str(STEPS),
+        "-t",
+        str(threads),
+    ]
     command += ["-r", str(REPETITIONS), "-o", "json"]
     rows = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
     rates = []

@@ -18,7 +18,9 @@ OUTPUT_TOKENS = 128
 
 def main(path: str) -> None:
     """Measure and print the table."""
-    print("| prompt tokens | prefill, s | decode of 128, s | article: 128 / (prefill + decode) | suffice: decode, tokens/s |")
+    print(
+        "| prompt tokens | prefill, s | decode of 128, s | article: 128 / (prefill + decode) | suffice: decode, tokens/s |"
+    )
     print("|---|---|---|---|---|")
     with find_engine().open(Path(path), EngineSettings(n_ctx=2560, n_threads=2, n_threads_batch=2)) as session:
         session.prefill(64)

@@ -46,7 +46,9 @@ def main() -> None:
     print(f"{read_cpu_facts().model_name}, {arguments.threads} threads, {arguments.rounds} rounds")
     for engine in (native, prebuilt):
         print(f"{engine.identity.name} {engine.identity.version or ''} uses {', '.join(engine.identity.isa_used)}")
-    print("\n| model | test | native, tokens/s | prebuilt, tokens/s | prebuilt / native, median | range |\n|---|---|---|---|---|---|")
+    print(
+        "\n| model | test | native, tokens/s | prebuilt, tokens/s | prebuilt / native, median | range |\n|---|---|---|---|---|---|"
+    )
     for model in arguments.models:
         pairs = [
             (rates(native, model, arguments.threads), rates(prebuilt, model, arguments.threads))

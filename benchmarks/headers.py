@@ -27,7 +27,9 @@ def read(path: Path) -> tuple[float, float, float]:
     """Best time, and peak memory with and without the reading, in seconds and MiB."""
     results = []
     for _ in range(REPEAT):
-        out = subprocess.run([sys.executable, "-c", _CHILD, str(path)], capture_output=True, check=True, text=True).stdout
+        out = subprocess.run(
+            [sys.executable, "-c", _CHILD, str(path)], capture_output=True, check=True, text=True
+        ).stdout
         results.append([float(word) for word in out.split()])
     best = min(results)
     return best[0], best[1] / 1024, best[2] / 1024
@@ -44,7 +46,9 @@ def main(path: str) -> None:
         os.truncate(sparse, 40 * 10**9)
         for file in (real, sparse):
             seconds, peak, before = read(file)
-            print(f"| {file.name} | {file.stat().st_size / 1e9:.2f} | {seconds * 1e3:.1f} | {peak:.1f} | {before:.1f} |")
+            print(
+                f"| {file.name} | {file.stat().st_size / 1e9:.2f} | {seconds * 1e3:.1f} | {peak:.1f} | {before:.1f} |"
+            )
 
 
 if __name__ == "__main__":

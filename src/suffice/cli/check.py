@@ -19,7 +19,7 @@ _RUNS_FOLDER = Path("suffice-runs")
 
 
 def check(
-    demand_file: Annotated[Path | None, typer.Argument(metavar="[DEMAND]", help="A demand.toml.")] = None,
+    demand_file: Annotated[Path | None, typer.Argument(metavar="DEMAND", help="A demand.toml.")] = None,
     model: Annotated[
         Path | None, typer.Option("--model", metavar="FILE", help="A GGUF file, or sample:smollm2-135m.")
     ] = None,

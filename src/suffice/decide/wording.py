@@ -96,23 +96,20 @@ def flip_sentence(constraint: Constraint) -> str:
 
 def settle_sentence(grade: str, binding: Constraint | None, evidence: MachineEvidence) -> str | None:
     """What to do next; None when the verdict needs nothing more."""
+    if grade == "enough":
+        return None
     if evidence.contradictions:
         return "Measure bandwidth and model again on a quiet machine, and check the model's facts with `suffice ceiling --model`."
     if binding is None:
         return "State a decode rate, a latency limit or a request rate in the demand."
-    memory = "A machine with more memory, or a smaller quantization, would hold it."
-    advice = {
-        "enough": None,
-        "thin": _thin_advice(binding, evidence),
-        "not enough": None if binding.of_speed else memory,
-        "open": _open_advice(binding, evidence),
-    }
-    return advice[grade]
+    if grade == "not enough":
+        return None if binding.of_speed else "A machine with more memory, or a smaller quantization, would hold it."
+    return _thin_advice(binding, evidence) if grade == "thin" else _open_advice(binding, evidence)
 
 
 def _thin_advice(binding: Constraint, evidence: MachineEvidence) -> str:
     low = binding.headroom_range[0]
-    if low is None:
+    if not low:  # unknown, or so small that it is no number
         return "Recheck after quantization."
     factor = binding.margin / low
     advice = f"Recheck after quantization: the margin needs {factor:.2f} times the speed"

@@ -40,10 +40,11 @@ if TYPE_CHECKING:
     from suffice.loaders.model_file import ModelFile
     from suffice.measure.clock import Clock
     from suffice.measure.engine.seam import Engine, Session
-    from suffice.measure.machine import Machine
+    from suffice.measure.machine import Machine, MachineFacts
     from suffice.measure.series import WarmUp
 
 DEFAULT_BUDGET_S: Final = 40.0
+FLASH_ATTENTION_CHOICES: Final = ("auto", "on", "off")
 DEFAULT_PROMPT_TOKENS: Final = 512
 CONTEXT_PADDING_TOKENS: Final = 256
 # Shares of the budget. What is left when a step is done early goes to the repetitions.
@@ -113,7 +114,7 @@ class _Run:
         self._started_s = around.clock.now_s()
         self._warnings: list[str] = []
         self._earlier = earlier
-        _check_lengths(request)
+        _check_request(request, self._facts)
         around.progress("reading and hashing the model")
         self._record = blank_record(request, self._facts, around.engine.identity)
         if earlier is not None:
@@ -260,6 +261,8 @@ class _Run:
         if threads.decode != self._settings().n_threads or threads.prefill != self._settings().n_threads:
             session.set_threads(threads.decode, threads.prefill)
             impression = warm_up(session)
+        chosen = {"n_threads": threads.decode, "n_threads_batch": threads.prefill}
+        self._update(settings={**self._record.settings, **chosen})
         plan = self._plan(impression)
         state = earlier_state(self._earlier, threads, plan.prompt_tokens)
         contention = self._around.machine.contention(max(threads.decode, threads.prefill))
@@ -296,6 +299,8 @@ class _Run:
         affordable = int(left_s / 2 / WANTED_PROMPT_REPETITIONS / impression.prefill_token_s)
         prompt_tokens = _shortened(request.prompt_tokens, affordable, request.n_batch)
         depth = _shortened(request.depth, int(left_s / 4 / impression.prefill_token_s), request.n_batch)
+        if request.depth <= request.prompt_tokens:
+            depth = min(request.depth, prompt_tokens)  # behind the prompt, which fills the cache for it anyway
         if self._earlier is not None and self._earlier.measurement.prefill and self._earlier.measurement.decode:
             prompt_tokens = self._earlier.measurement.prefill.prompt_tokens
             depth = self._earlier.measurement.decode[0].depth
@@ -364,7 +369,11 @@ class _Run:
         self._update(contradictions=tuple(text for item in found for text in item.contradictions))
 
 
-def _check_lengths(request: RunRequest) -> None:
+def _check_request(request: RunRequest, facts: MachineFacts) -> None:
+    if request.threads is not None and request.threads > facts.usable_cpus:
+        raise UsageError(f"--threads {request.threads}: this process may use {facts.usable_cpus} CPUs at once")
+    if request.flash_attention not in FLASH_ATTENTION_CHOICES:
+        raise UsageError(f"--flash-attention {request.flash_attention}: choose {', '.join(FLASH_ATTENTION_CHOICES)}")
     context = request.model.shape.context_length
     for flag, value in (("--prompt-tokens", request.prompt_tokens), ("--depth", request.depth)):
         if context is not None and value > context:

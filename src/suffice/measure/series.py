@@ -240,7 +240,8 @@ class SeriesRunner:
     def _go_to(self, depth: int) -> None:
         """Bring the cache to a depth; models with recurrent state cannot be cut back and are filled again."""
         if self._filled < depth or not self._session.rewind(depth):
-            self._session.prefill(depth, prompt=self._plan.prompt)
+            # Prefill empties the cache before it fills it; one token is as near to an empty one as it gets.
+            self._session.prefill(max(depth, 1), prompt=self._plan.prompt)
         self._filled = depth
 
     def _decode(self, depth: int) -> None:

@@ -52,12 +52,12 @@ def should_stop(
     """
     if not samples:
         return None
-    if len(samples) >= rule.maximum:
-        return StopReason.MAXIMUM
     if len(samples) >= rule.minimum:
         half_width = estimate_from(samples).relative_half_width
         if half_width is not None and half_width <= rule.relative_half_width:
             return StopReason.NARROW
+    if len(samples) >= rule.maximum:
+        return StopReason.MAXIMUM
     if elapsed_s + next_s > budget_s:
         return StopReason.BUDGET
     return None

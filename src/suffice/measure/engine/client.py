@@ -17,6 +17,7 @@ from suffice.errors import EngineCrashError, EngineError
 from suffice.measure.engine import protocol
 from suffice.measure.engine.advice import NATIVE_COMMAND
 from suffice.measure.engine.library import LibraryChoice, choose_library
+from suffice.units import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,8 +40,8 @@ class Timeouts:
     """How long the worker may be silent. Generous: they end a hang, not a slow machine."""
 
     load_s: float = 120.0  # of the library
-    open_s: float = 3600.0  # of a model
-    request_s: float = 3600.0  # of one evaluation
+    open_s: float = float(SECONDS_PER_HOUR)  # of a model
+    request_s: float = float(SECONDS_PER_HOUR)  # of one evaluation
 
 
 class WorkerProcess:
