@@ -1,5 +1,7 @@
 """Builders of run records and evidence: a whole, valid one by default, with what a test is about changed by name."""
 
+# ruff: noqa: ANN401  # builders take any field of what they build
+
 from __future__ import annotations
 
 import json

@@ -1,0 +1,43 @@
+"""What the documents say is what the program does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from helpers.command_docs import documented, help_text
+from suffice.loaders.demand import parse_demand
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = ("check", "ceiling", "bandwidth", "measure", "decide", "guard")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_in_the_docs_is_what_the_program_prints(command: str) -> None:
+    """docs/commands.md is current; run scripts/docs after a change of an option."""
+    assert documented()[command] == help_text(command)
+
+
+def test_every_toml_block_of_the_demand_page_is_a_valid_demand() -> None:
+    """The examples that readers paste are accepted."""
+    blocks = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "demand.md").read_text(encoding="utf-8"), re.DOTALL)
+
+    assert blocks
+    assert all(parse_demand(block).margin for block in blocks)
+
+
+def test_both_readmes_show_the_same_commands_and_figures() -> None:
+    """README.zh.md follows README.md: the same commands and the same measured table."""
+    english, chinese = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "README.zh.md"))
+
+    def tables(text: str) -> list[str]:
+        return [line for line in text.splitlines() if re.search(r"\|.*\d\.\d.*\|", line)]
+
+    def invocations(text: str) -> list[str]:
+        return sorted(set(re.findall(r"suffice (?:check|guard|ceiling|bandwidth)[^#\n`|]*", text)))
+
+    assert tables(english) == tables(chinese)
+    assert tables(english)
+    assert [i.strip() for i in invocations(english)] == [i.strip() for i in invocations(chinese)]

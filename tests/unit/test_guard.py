@@ -1,0 +1,73 @@
+"""The guard: pass, fail, or inconclusive, and never a pass for lack of evidence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from helpers.records import bare_record, run_record
+from suffice.decide.guard import Outcome, guard_floor
+from suffice.records.schema import ContentionRecord, MeasurementRecord
+
+
+@pytest.mark.parametrize(
+    ("floor", "outcome"),
+    [(19.5, Outcome.PASS), (19.7, Outcome.INCONCLUSIVE), (20.1, Outcome.FAIL), (25, Outcome.FAIL)],
+)
+def test_a_measured_interval_against_a_floor(floor: float, outcome: Outcome) -> None:
+    """20 tokens/s in 19.6 to 20.4: holds 19.5, cannot tell 19.7, fails 20.1."""
+    result = guard_floor(run_record(decode=20), floor)
+
+    assert result.outcome is outcome
+    assert "\n" not in result.reason
+    assert f"floor {floor:g}" in result.reason
+
+
+def test_the_floor_itself_holds() -> None:
+    """Exactly at the floor is a pass."""
+    assert guard_floor(bare_record(8.0), 8.0).outcome is Outcome.PASS
+
+
+def test_a_missing_number_is_inconclusive() -> None:
+    """No measurement neither passes nor fails, and nothing is detectable."""
+    result = guard_floor(bare_record(None), 8)
+
+    assert result.outcome is Outcome.INCONCLUSIVE
+    assert (result.measured_tokens_per_second, result.smallest_detectable_change) == (None, None)
+
+
+@pytest.mark.parametrize("decode", [5.0, 50.0])
+def test_a_busy_record_is_evidence_of_neither(decode: float) -> None:
+    """Marked disturbed: inconclusive below and above the floor, with the reason of the mark."""
+    contention = ContentionRecord(disturbed=True, reasons=("steal of 9 %",))
+
+    result = guard_floor(run_record(decode=decode, disturbed=True, contention=contention), 8)
+
+    assert result.outcome is Outcome.INCONCLUSIVE
+    assert "steal of 9 %" in result.reason
+
+
+def test_a_contradiction_is_inconclusive() -> None:
+    """A rate over its ceiling cannot pass a guard."""
+    assert guard_floor(run_record(contradictions=("over its ceiling",)), 8).outcome is Outcome.INCONCLUSIVE
+
+
+def test_one_repetition_is_inconclusive_above_the_floor() -> None:
+    """A single sample above the floor may be luck."""
+    record = run_record()
+    series = record.measurement.decode[0]
+    assert series.tokens_per_second is not None
+    single = replace(series, tokens_per_second=replace(series.tokens_per_second, interval=None))
+
+    result = guard_floor(replace(record, measurement=MeasurementRecord(decode=(single,))), 8)
+
+    assert result.outcome is Outcome.INCONCLUSIVE
+    assert result.smallest_detectable_change is None
+
+
+def test_the_smallest_detectable_change_is_the_lower_half_width() -> None:
+    """An interval that begins 2 % under its point tells drops of 2 % from noise."""
+    change = guard_floor(run_record(), 8).smallest_detectable_change
+
+    assert change == pytest.approx(0.02, abs=0.002)

@@ -1,0 +1,50 @@
+"""A measurement against its ceiling: nothing above it passes silently, nothing is clamped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from helpers.records import estimate
+from suffice.decide.plausibility import Plausibility, check_rate
+from suffice.stats import estimate_from
+
+if TYPE_CHECKING:
+    from suffice.stats import Estimate
+
+TEN = estimate(10.0, 9.0, 11.0)
+
+
+def _check(measured: Estimate | None, ceiling: float | None, spread: float = 0.0) -> Plausibility:
+    return check_rate(
+        "decode", measured, ceiling_tokens_per_second=ceiling, bandwidth_spread=spread, streamed_bytes=1e9
+    )
+
+
+@pytest.mark.parametrize("ceiling", [10.0, 12.0, None])
+def test_at_or_below_the_ceiling_is_nothing_to_report(ceiling: float | None) -> None:
+    """At the ceiling, below it, or without one there is no complaint."""
+    assert _check(TEN, ceiling) == Plausibility()
+
+
+def test_no_measurement_is_nothing_to_report() -> None:
+    """What was not measured cannot contradict."""
+    assert _check(None, 1.0) == Plausibility()
+
+
+def test_within_both_intervals_is_a_warning() -> None:
+    """10 (9 to 11) over 9.5 is a warning; so is a single 10 over 9.5 with a bandwidth that scatters by 6 %."""
+    for found in (_check(TEN, 9.5), _check(estimate_from([10.0]), 9.5, spread=0.06)):
+        assert found.contradictions == ()
+        assert len(found.warnings) == 1
+
+
+def test_beyond_both_intervals_is_a_contradiction() -> None:
+    """10 (9 to 11) over 8: one of the two is wrong, and the sentence names both and which inputs to doubt."""
+    found = _check(TEN, 8.0, spread=0.1)
+
+    assert found.warnings == ()
+    (sentence,) = found.contradictions
+    for words in ("decode 10 tokens/s", "ceiling of 8", "10.00 GB/s", "doubt the bandwidth reading", "bytes per token"):
+        assert words in sentence
