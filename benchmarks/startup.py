@@ -1,4 +1,7 @@
-"""Time of `suffice --help` and of `import suffice`, beside an empty interpreter, interleaved. Usage: python benchmarks/startup.py"""
+"""Time of `suffice --help` and of `import suffice`, beside an empty interpreter, interleaved.
+
+Usage: python benchmarks/startup.py
+"""
 
 from __future__ import annotations
 

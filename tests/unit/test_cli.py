@@ -319,7 +319,6 @@ def test_json_never_holds_what_json_lacks(run: Callable[..., Result], demand: Pa
     assert json.loads(out)["constraints"][1]["available_high"] is None
 
 
-@pytest.mark.xfail(strict=False, reason="errors and warnings are not passed through one_line before they are printed")
 def test_a_strangers_text_is_inert_on_stderr(run: Callable[..., Result], demand: Path, tmp_path: Path) -> None:
     """Names and warnings out of a record reach the terminal on one line each, without its control sequences."""
     record = run_record(warnings=("w\x1b[31m\nline",))

@@ -87,13 +87,16 @@ def test_batch_needs_prefill_and_decode_work() -> None:
 
 
 def test_a_window_compresses_the_days_work() -> None:
-    """The day's requests inside of 6 hours need four times the rate."""
+    """The day's requests inside of 6 hours need four times the rate; a rate per second or hour already is the rate in there."""
     machine = evidence()
     all_day = _named("sustained_tokens_per_second", batch_demand(), machine).required
-    six_hours = _named("sustained_tokens_per_second", batch_demand(window_s=6 * HOUR_S), machine).required
+    in_window = batch_demand(window_s=6 * HOUR_S, rate_is_daily=True)
+    six_hours = _named("sustained_tokens_per_second", in_window, machine).required
+    as_a_rate = _named("sustained_tokens_per_second", batch_demand(window_s=6 * HOUR_S), machine).required
 
     assert all_day is not None
     assert six_hours == pytest.approx(4 * all_day)
+    assert as_a_rate == pytest.approx(all_day)
 
 
 def test_scheduled_needs_its_wall_time_inside_the_window() -> None:

@@ -65,7 +65,7 @@ def test_several_machines_are_compared_in_the_text() -> None:
     )
 
     assert "card against box: decode 10.00x, prefill unknown (not shown to be the same model file" in text
-    assert text.endswith("least machine that is enough: card")
+    assert text.endswith("least machine that is enough (with the margin, if any is): card")
 
 
 def test_the_json_of_a_decision_has_the_contracts_names() -> None:

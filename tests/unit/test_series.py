@@ -94,12 +94,12 @@ def test_models_that_cannot_be_cut_back_are_filled_again(depth: int) -> None:
 
 
 @pytest.mark.parametrize("depth", [0, 512, 2048])
-def test_a_spent_budget_still_gives_one_repetition_of_each(depth: int) -> None:
-    """With next to no budget, prefill and every depth have one row, and the reason is the budget."""
+def test_a_spent_budget_still_gives_what_an_interval_needs(depth: int) -> None:
+    """With next to no budget, prefill and the run's depth have three rows, the second depth one; the reason is the budget."""
     state = _run(depth=depth, budget_s=1e-9)
 
-    assert len(state.chunk_rows) == 1
-    assert {len(rows) for rows in state.step_rows.values()} == {1}
+    assert len(state.chunk_rows) == 3
+    assert [len(rows) for rows in state.step_rows.values()] == [3, 1]
     assert set(state.stopped.values()) == {StopReason.BUDGET}
 
 

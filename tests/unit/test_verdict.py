@@ -169,7 +169,7 @@ def test_what_is_not_judged_does_not_decide() -> None:
     verdict = decide_machine(replace(single_stream_need(8), quality_floor=1.0), evidence(decode=20))
 
     assert verdict.verdict == CPU
-    assert "Stated but not judged here: quality_floor" in verdict.reason
+    assert "Not judged here: quality_floor" in verdict.reason
 
 
 def test_a_demand_that_asks_nothing_is_undecided() -> None:

@@ -6,7 +6,9 @@ import os
 import sys
 
 from suffice.errors import SufficeError
+from suffice.report.tables import one_line
 
+_INTERRUPTED = "suffice: interrupted; what was measured so far is in the record, go on with --resume\n"
 INTERRUPTED_EXIT_CODE = 130  # 128 + SIGINT, as shells expect
 
 
@@ -16,11 +18,15 @@ def main() -> None:
 
     try:
         build_app()()
+    except SystemExit as leaving:
+        if leaving.code == INTERRUPTED_EXIT_CODE:  # Typer turns Ctrl-C into this code and says nothing
+            sys.stderr.write(_INTERRUPTED)
+        raise
     except SufficeError as error:
-        sys.stderr.write(f"suffice: {error}\n")  # the command line prints
+        sys.stderr.write(f"suffice: {one_line(str(error))}\n")  # the command line prints
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        sys.stderr.write("suffice: interrupted; what was measured so far is kept where the record is written\n")
+        sys.stderr.write(_INTERRUPTED)
         sys.exit(INTERRUPTED_EXIT_CODE)
     except BrokenPipeError:
         # The reader of our output (head, less) went away; Python would complain once more when it flushes.
@@ -30,7 +36,7 @@ def main() -> None:
         if os.environ.get("SUFFICE_DEBUG"):
             raise
         sys.stderr.write(
-            f"suffice: a defect in suffice: {type(error).__name__}: {error}; "
+            f"suffice: a defect in suffice: {type(error).__name__}: {one_line(str(error))}; "
             "please report it, with the traceback that SUFFICE_DEBUG=1 shows\n"
         )
         sys.exit(SufficeError.exit_code)

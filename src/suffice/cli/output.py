@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Self
 
 from suffice.report.json_values import json_text
+from suffice.report.tables import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +29,7 @@ def print_text(text: str) -> None:
 def warn(messages: Iterable[str]) -> None:
     """Warnings on stderr, one a line."""
     for message in messages:
-        sys.stderr.write(f"warning: {message}\n")
+        sys.stderr.write(f"warning: {one_line(message)}\n")
 
 
 class Progress:
@@ -53,14 +54,14 @@ class Progress:
             self._status.stop()
 
     def __call__(self, step: str) -> None:
-        """Show a step; in a log, repetitions are one line."""
+        """Show a step; in a log, steps that differ in their numbers only are one line."""
         if self._status is not None:
             from rich.markup import escape
 
             self._status.update(escape(step))
             return
-        kind = step.split(maxsplit=1)[0]
+        kind = "".join(character for character in step if not character.isdigit())
         if kind != self._last:
-            sys.stderr.write(f"suffice: {step}\n")
+            sys.stderr.write(f"suffice: {one_line(step)}\n")
             sys.stderr.flush()
         self._last = kind

@@ -197,7 +197,7 @@ def _sustained(demand: Demand, evidence: MachineEvidence) -> Constraint | None:
         return None
     if demand.prompt_tokens is None or demand.output_tokens is None:
         return None
-    if demand.window_s is not None:
+    if demand.window_s is not None and demand.rate_is_daily:
         arrivals *= SECONDS_PER_DAY / demand.window_s
     tokens = demand.prompt_tokens.mean + demand.output_tokens.mean
     service = _service(demand, evidence)
@@ -253,8 +253,8 @@ def _memory(demand: Demand, evidence: MachineEvidence) -> Constraint | None:
     needed = evidence.memory_needed_bytes(context, demand.streams)
     stated = demand.memory_bytes
     usable = stated if stated is not None else evidence.memory_usable_bytes
-    if usable is None or (needed is None and stated is None):
-        return None
+    if usable is None or needed is None:
+        return _unknown_memory(needed, usable, stated)
     basis = Basis.MEASURED if stated is None else Basis.STATED
     return Constraint(
         name="memory_bytes",
@@ -265,6 +265,22 @@ def _memory(demand: Demand, evidence: MachineEvidence) -> Constraint | None:
         margin=1.0,
         of_speed=False,
         note=f"weights, buffers and the KV cache of {context} tokens x {demand.streams} streams",
+    )
+
+
+def _unknown_memory(needed: float | None, usable: float | None, stated: float | None) -> Constraint:
+    """Open when a limit was stated, else named as not judged: a missing number is no proof that the model fits."""
+    missing = "what the model takes" if needed is None else "what the machine has"
+    return Constraint(
+        name="memory_bytes",
+        unit="bytes",
+        sense=Sense.AT_LEAST,
+        required=needed,
+        available=None if usable is None else Quantity(point=usable, low=usable, high=usable, basis=Basis.STATED),
+        margin=1.0,
+        of_speed=False,
+        judged=stated is not None,
+        note=f"{missing} is not in the record",
     )
 
 

@@ -58,6 +58,7 @@ class MachineEvidence:
     disturbance_reasons: tuple[str, ...]
     engine_lower_bound: bool
     engine_advice: str | None
+    flash_attention_unproven: bool  # on by the engine's default, and not compared with off
     contradictions: tuple[str, ...]
     model_identity: str | None
     model_name: str | None
@@ -169,18 +170,20 @@ def evidence_from(record: RunRecord, name: str | None = None) -> MachineEvidence
         ttft=_quantity(measurement.ttft_s, record.ttft_s),
         ttft_prompt_tokens=measurement.prefill.prompt_tokens if measurement.prefill else None,
         load_s=measurement.load.warm_s,
-        weights_bytes=record.model.file_bytes,
+        weights_bytes=_weights_bytes(record),
         kv_bytes_per_token=record.model.kv_bytes_per_token,
         kv_layers=record.model.kv_layers,
         kv_state_bytes=record.model.kv_state_bytes,
         overhead_bytes=_overhead_bytes(record),
-        memory_usable_bytes=record.memory_usable_bytes,
+        # What the host has left says nothing about a GPU's memory, which held the model when it was measured.
+        memory_usable_bytes=None if record.device_kind == "gpu" else record.memory_usable_bytes,
         context_length=record.model.context_length,
         streamed_bytes=record.model.streamed_bytes,
         disturbed=record.disturbed,
         disturbance_reasons=record.contention.reasons,
         engine_lower_bound=record.engine.lower_bound,
         engine_advice=record.engine.advice,
+        flash_attention_unproven=_attention_unproven(record),
         contradictions=record.contradictions,
         model_identity=record.model.identity,
         model_name=record.model.name,
@@ -191,6 +194,20 @@ def _overhead_bytes(record: RunRecord) -> float:
     """Buffers beside weights and cache, as the engine told; settings are anything that a record's writer put there."""
     value = record.settings.get("compute_buffer_bytes")
     return float(value) if isinstance(value, int | float) and value > 0 else 0.0
+
+
+def _weights_bytes(record: RunRecord) -> float | None:
+    """The file, or what the engine allocated for weights when that is more (it repacks them for this CPU)."""
+    allocated = record.settings.get("weight_buffer_bytes")
+    if record.model.file_bytes is None or not isinstance(allocated, int | float) or isinstance(allocated, bool):
+        return record.model.file_bytes
+    return max(record.model.file_bytes, allocated)
+
+
+def _attention_unproven(record: RunRecord) -> bool:
+    asked = record.settings.get("asked")
+    by_default = isinstance(asked, dict) and asked.get("flash_attention") == "auto"
+    return by_default and record.settings.get("flash_attention") is True and "attention_probe" not in record.settings
 
 
 def _quantity(estimate: Estimate | None, plain: float | None) -> Quantity | None:

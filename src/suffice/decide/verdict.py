@@ -179,13 +179,15 @@ def _reason(
             "the speeds are lower bounds" if grade is Grade.ENOUGH else "a quiet machine may give another answer"
         )
         sentences.append(f"Measured on a busy machine ({why}): {consequence}.")
+    elif evidence.disturbed is None:
+        sentences.append("Whether the machine was busy is not known.")
     if evidence.engine_lower_bound:
         sentences.append(
             "The engine's build leaves instruction sets of this CPU unused, so its speeds are lower bounds."
         )
     if any(item.constraint.available is not None and not item.constraint.available.interval_known for item in graded):
-        sentences.append("The record holds plain numbers without intervals.")
+        sentences.append("The record holds plain numbers without intervals or lengths, taken at face value.")
     not_judged = [item.constraint.name for item in graded if not item.constraint.judged]
     if not_judged:
-        sentences.append(f"Stated but not judged here: {', '.join(not_judged)}.")
+        sentences.append(f"Not judged here: {', '.join(not_judged)}.")
     return " ".join(sentences)

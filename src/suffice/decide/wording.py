@@ -103,7 +103,8 @@ def settle_sentence(grade: str, binding: Constraint | None, evidence: MachineEvi
     if binding is None:
         return "State a decode rate, a latency limit or a request rate in the demand."
     if grade == "not enough":
-        return None if binding.of_speed else "A machine with more memory, or a smaller quantization, would hold it."
+        memory = "A machine with more memory, or a smaller quantization, would hold it."
+        return (_attention_hint(binding, evidence) or None) if binding.of_speed else memory
     return _thin_advice(binding, evidence) if grade == "thin" else _open_advice(binding, evidence)
 
 
@@ -119,7 +120,17 @@ def _thin_advice(binding: Constraint, evidence: MachineEvidence) -> str:
             f"; where memory bandwidth binds, that is a model that streams at most {target} per token "
             f"(this one streams {format_bytes(evidence.streamed_bytes)})"
         )
-    return advice + "."
+    return f"{advice}. {_attention_hint(binding, evidence)}".strip()
+
+
+def _attention_hint(binding: Constraint, evidence: MachineEvidence) -> str:
+    """llama.cpp turns flash attention on by itself; on some CPUs its kernel is the slow one (docs/measuring.md)."""
+    if evidence.is_gpu or not evidence.flash_attention_unproven or binding.name == "memory_bytes":
+        return ""
+    return (
+        "Flash attention was on by the engine's default and not compared: on some CPUs decode behind a long prompt is faster "
+        "with --flash-attention off, measure that too."
+    )
 
 
 def _open_advice(binding: Constraint, evidence: MachineEvidence) -> str:

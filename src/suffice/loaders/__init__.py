@@ -1,1 +1,1 @@
-"""TODO."""
+"""The border where files come in: demands, models, records of others. Bounded, suspicious, one clear sentence on failure."""

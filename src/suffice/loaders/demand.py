@@ -197,6 +197,7 @@ def _to_demand(table: _DemandTable) -> Demand:
         prompt_tokens=_lengths(table.prompt_tokens),
         output_tokens=_lengths(table.output_tokens),
         requests_per_second=_rate(table),
+        rate_is_daily=table.requests_per_day is not None,
         concurrent_users=table.concurrent_users,
         tokens_per_second_per_user=table.tokens_per_second_per_user,
         ttft=_limit("ttft", table.ttft_s, table.ttft_percentile),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 # A whole file up to this size is hashed in a few seconds; a larger one by its size, its header and evenly spaced samples.
 WHOLE_HASH_LIMIT_BYTES: Final = 4 * GIB
+_URL: Final = re.compile(r"https?:/", re.IGNORECASE)  # a path swallows the second slash
+_SHAPE_NAME: Final = re.compile(r"[\w.-]+:[\w.]+")  # llama-3.1-8b:q4_k_m
 _BLOCK_BYTES: Final = MIB
 _SAMPLES: Final = 64
 
@@ -51,6 +54,12 @@ def resolve_model(reference: Path) -> ModelFile:
         ModelFileError: no such file or sample, or not a usable GGUF file.
     """
     text = str(reference)
+    if _URL.match(text):
+        raise ModelFileError(f"{text}: servers cannot be measured yet; give the path of a GGUF file")
+    if _SHAPE_NAME.fullmatch(text) and not text.startswith(SAMPLE_PREFIX) and not reference.exists():
+        raise ModelFileError(
+            f"{text}: shape names are not known yet, only files; give the path of a GGUF file, or {SAMPLE_PREFIX}smollm2-135m"
+        )
     return open_model_file(
         sample_path(text.removeprefix(SAMPLE_PREFIX)) if text.startswith(SAMPLE_PREFIX) else reference
     )

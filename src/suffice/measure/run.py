@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from suffice.decide.disturbance import judge_disturbance
+from suffice.decide.disturbance import Disturbance, judge_disturbance
 from suffice.decide.plausibility import check_rate
 from suffice.errors import UsageError
+from suffice.measure.attention import PLAIN_CACHE_TYPES, PROBE_SHARE, compare_attention, probe_depth
 from suffice.measure.engine.seam import EngineSettings
 from suffice.measure.run_record import blank_record, device_fields, earlier_state, measured, settings_record
 from suffice.measure.series import (
@@ -47,6 +48,8 @@ DEFAULT_BUDGET_S: Final = 40.0
 FLASH_ATTENTION_CHOICES: Final = ("auto", "on", "off")
 DEFAULT_PROMPT_TOKENS: Final = 512
 CONTEXT_PADDING_TOKENS: Final = 256
+# Two open sessions hold the weights twice, and engines that repack them once more.
+ATTENTION_MEMORY_FACTOR: Final = 4
 # Shares of the budget. What is left when a step is done early goes to the repetitions.
 BANDWIDTH_SHARE: Final = 0.15
 MAX_BANDWIDTH_BUDGET_S: Final = 6.0
@@ -114,11 +117,20 @@ class _Run:
         self._started_s = around.clock.now_s()
         self._warnings: list[str] = []
         self._earlier = earlier
+        self._session: Session
         _check_request(request, self._facts)
         around.progress("reading and hashing the model")
         self._record = blank_record(request, self._facts, around.engine.identity)
         if earlier is not None:
-            _check_same_run(earlier, self._record)
+            _check_same_run(earlier, self._record, asdict(self._settings()))
+            # Written at once with what it had: a second interruption must not lose the first part.
+            self._record = replace(
+                self._record,
+                measurement=earlier.measurement,
+                decode_tokens_per_second=earlier.decode_tokens_per_second,
+                prefill_tokens_per_second=earlier.prefill_tokens_per_second,
+                ttft_s=earlier.ttft_s,
+            )
 
     def execute(self) -> RunRecord:
         self._measure_bandwidth()
@@ -128,7 +140,7 @@ class _Run:
         self._update(complete=True, warnings=tuple(self._warnings))
         return self._record
 
-    def _update(self, **changes: Any) -> None:  # fields of the record  # noqa: ANN401  # fields of the record
+    def _update(self, **changes: Any) -> None:  # noqa: ANN401  # fields of the record
         self._record = replace(self._record, **changes)
         self._around.save(self._record)
 
@@ -152,10 +164,11 @@ class _Run:
         bandwidth = self._best_bandwidth()
         if bandwidth is None:
             return CeilingRecord()
-        request = self._request
+        request, done = self._request, self._record.measurement
         workload = Workload(
-            depth=request.depth,
-            prompt_tokens=request.prompt_tokens,
+            # Where it was measured in the end: a depth that was shortened has a higher ceiling.
+            depth=done.decode[0].depth if done.decode else request.depth,
+            prompt_tokens=done.prefill.prompt_tokens if done.prefill else request.prompt_tokens,
             n_ubatch=request.n_ubatch,
             type_k=request.type_k,
             type_v=request.type_v,
@@ -164,7 +177,9 @@ class _Run:
         ceiling = ceiling_of_model(request.model.shape, roofs, workload)
         note = "at the measured read bandwidth, a lower bound; prefill by weight streaming alone (compute peak unknown)"
         if bandwidth is self._record.cache_bandwidth:
-            note = "the model fits in the last-level cache: " + note.replace("read bandwidth", "cache bandwidth")
+            note = "the last-level cache may hold part of the model: " + note.replace(
+                "read bandwidth", "cache bandwidth"
+            )
         return CeilingRecord(
             decode_tokens_per_second=ceiling.decode_tokens_per_second,
             prefill_tokens_per_second=ceiling.prefill_tokens_per_second,
@@ -225,14 +240,16 @@ class _Run:
         )
 
     def _measure_engine(self) -> None:
-        load, session = self._load()
-        with session:
+        load, self._session = self._load()
+        try:
             self._update(
-                settings=settings_record(self._settings(), session.facts),
+                settings=settings_record(self._settings(), self._session.facts),
                 measurement=replace(self._record.measurement, load=load),
-                **device_fields(session.facts, self._request, self._facts),
+                **device_fields(self._session.facts, self._request, self._facts),
             )
-            self._repeat(session, load)
+            self._repeat(load)
+        finally:
+            self._session.close()
 
     def _load(self) -> tuple[LoadRecord, Session]:
         """Load once cold when that is quick, and once warm; the time runs until the first token is evaluated."""
@@ -255,14 +272,15 @@ class _Run:
             raise
         return LoadRecord(cold_s=cold_s, warm_s=session.facts.load_s + first_s), session
 
-    def _repeat(self, session: Session, load: LoadRecord) -> None:
-        impression = warm_up(session)
-        threads = self._choose_threads(session)
-        if threads.decode != self._settings().n_threads or threads.prefill != self._settings().n_threads:
-            session.set_threads(threads.decode, threads.prefill)
-            impression = warm_up(session)
+    def _repeat(self, load: LoadRecord) -> None:
+        warm_up(self._session)
+        threads = self._choose_threads(self._session)
+        self._session.set_threads(threads.decode, threads.prefill)
+        impression = warm_up(self._session)
         chosen = {"n_threads": threads.decode, "n_threads_batch": threads.prefill}
         self._update(settings={**self._record.settings, **chosen})
+        self._choose_attention(threads, impression, load)
+        session = self._session
         plan = self._plan(impression)
         state = earlier_state(self._earlier, threads, plan.prompt_tokens)
         contention = self._around.machine.contention(max(threads.decode, threads.prefill))
@@ -279,6 +297,35 @@ class _Run:
         fields["measurement"] = replace(fields["measurement"], budget_s=self._request.budget_s)
         self._update(**fields)
         self._judge(reading)
+
+    def _choose_attention(self, threads: ThreadChoice, impression: WarmUp, load: LoadRecord) -> None:
+        """With "auto", compare flash attention on and off where that is affordable, and go on with the faster."""
+        request, facts = self._request, self._session.facts
+        if request.flash_attention != "auto" or request.n_gpu_layers or not facts.resolved.flash_attention:
+            return
+
+        def open_off() -> Session:
+            session = self._around.engine.open(request.model.path, replace(self._settings(), flash_attention="off"))
+            session.set_threads(threads.decode, threads.prefill)
+            warm_up(session)
+            return session
+
+        if self._earlier is not None:
+            if self._earlier.settings.get("flash_attention") is False:
+                self._session.close()
+                self._session = open_off()
+                self._update(settings=self._earlier.settings)
+            return
+        wanted = max(request.depth, request.prompt_tokens)
+        depth = probe_depth(wanted, budget_s=request.budget_s, prefill_token_s=impression.prefill_token_s)
+        twice = ATTENTION_MEMORY_FACTOR * (request.model.shape.file_bytes or 0)
+        affordable = (load.warm_s or 0.0) <= PROBE_SHARE * request.budget_s and twice <= self._facts.memory_usable_bytes
+        if depth is None or not affordable or request.type_v not in PLAIN_CACHE_TYPES:
+            return
+        self._around.progress("trying flash attention on and off")
+        self._session, probe = compare_attention(self._session, open_off, depth)
+        resolved = {"flash_attention": not probe.off_is_faster, "attention_probe": asdict(probe)}
+        self._update(settings={**self._record.settings, **resolved})
 
     def _choose_threads(self, session: Session) -> ThreadChoice:
         candidates = self._facts.thread_candidates
@@ -331,6 +378,10 @@ class _Run:
             None if before is None else before.read_bytes_per_s,
             None if after is None else after.read_bytes_per_s,
         )
+        if self._earlier is not None and not disturbance.disturbed:
+            # Nobody watched the machine between the last save of the earlier part and now.
+            unseen = "the run was resumed: whether the machine was busy during its earlier part is not known"
+            disturbance = Disturbance(disturbed=None, reasons=(unseen,))
         contention = ContentionRecord(
             disturbed=disturbance.disturbed, reasons=disturbance.reasons, readings=asdict(reading)
         )
@@ -382,13 +433,18 @@ def _check_request(request: RunRequest, facts: MachineFacts) -> None:
             )
 
 
-def _check_same_run(earlier: RunRecord, now: RunRecord) -> None:
+def _check_same_run(earlier: RunRecord, now: RunRecord, asked: dict[str, Any]) -> None:
     if earlier.complete:
         raise UsageError("the record to resume is complete already; leave out --resume to measure anew")
     if earlier.model.identity != now.model.identity:
         raise UsageError("the record to resume is of another model file; leave out --resume or give that file")
     if (earlier.engine.name, earlier.engine.version) != (now.engine.name, now.engine.version):
         raise UsageError("the record to resume was made by another engine; leave out --resume or use that engine")
+    changed = [name for name, value in asked.items() if earlier.settings.get("asked", asked).get(name) != value]
+    if changed:
+        raise UsageError(
+            f"the record to resume was made with another {', '.join(changed)}; leave out --resume or use the same"
+        )
     if earlier.machine != now.machine:
         raise UsageError("the record to resume was made on another machine; leave out --resume")
 

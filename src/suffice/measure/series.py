@@ -208,7 +208,9 @@ class SeriesRunner:
             return True
         rule = self._plan.rule
         if series not in (None, self._plan.depth):
-            rule = replace(rule, maximum=rule.minimum)  # the second depth gives a slope; it decides nothing alone
+            rule = replace(
+                rule, least=1, maximum=rule.minimum
+            )  # the second depth gives a slope; it decides nothing alone
         reason = should_stop(
             rule,
             self._samples(series),
@@ -245,8 +247,11 @@ class SeriesRunner:
         self._filled = depth
 
     def _decode(self, depth: int) -> None:
-        self._go_to(depth)
         before_s = self._clock.now_s()
+        first_filling = self._filled < depth
+        self._go_to(depth)
+        if first_filling:
+            before_s = self._clock.now_s()  # the next repetition only cuts the cache back
         self.state.step_rows[depth].append(self._session.decode(self._plan.steps))
         self._filled = depth + self._plan.steps
         self._done(depth, before_s)

@@ -67,6 +67,7 @@ class Demand:
         prompt_tokens: prompt lengths, including the chat template and any system prompt.
         output_tokens: generated tokens per request.
         requests_per_second: arrival rate, averaged over the day.
+        rate_is_daily: it was stated per day: a volume that may be worked off in ``window_s``, not a rate that holds in it.
         concurrent_users: streams that are generating at the same time (instead of a rate).
         tokens_per_second_per_user: decode rate that each stream needs.
         ttft: limit on the time to first token.
@@ -85,6 +86,7 @@ class Demand:
     prompt_tokens: Lengths | None = None
     output_tokens: Lengths | None = None
     requests_per_second: float | None = None
+    rate_is_daily: bool = False
     concurrent_users: int | None = None
     tokens_per_second_per_user: float | None = None
     ttft: Limit | None = None

@@ -31,7 +31,9 @@ def decision_text(decision: Decision) -> str:
     if len(decision.machines) > 1:
         lines += ["", plain_table([["machine", "verdict alone", "binding"], *machine_rows(decision)])]
         lines += ratio_lines(decision)
-        lines.append(f"least machine that is enough: {one_line(decision.least_machine or 'none')}")
+        lines.append(
+            f"least machine that is enough (with the margin, if any is): {one_line(decision.least_machine or 'none')}"
+        )
     return "\n".join(lines)
 
 

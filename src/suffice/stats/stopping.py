@@ -30,12 +30,15 @@ class StoppingRule:
     """
 
     relative_half_width: float = 0.03
+    least: int = 3  # made whatever the budget: one repetition has no interval, and no verdict can rest on it
     minimum: int = 8
     maximum: int = 60
 
     def __post_init__(self) -> None:
         if not MIN_ORDER_STATISTIC_SAMPLES <= self.minimum <= self.maximum:
             raise ValueError("a stopping rule needs 6 <= minimum <= maximum repetitions")
+        if not 1 <= self.least <= self.minimum:
+            raise ValueError("a stopping rule needs 1 <= least <= minimum repetitions")
 
 
 def should_stop(
@@ -48,9 +51,9 @@ def should_stop(
         samples: one value per repetition so far.
         elapsed_s: time spent on this series so far.
         next_s: what one more repetition is expected to take.
-        budget_s: what the series may take; at least one repetition is always made.
+        budget_s: what the series may take; ``rule.least`` repetitions are always made.
     """
-    if not samples:
+    if len(samples) < rule.least:
         return None
     if len(samples) >= rule.minimum:
         half_width = estimate_from(samples).relative_half_width
