@@ -18,7 +18,8 @@ from suffice.loaders.model_file import open_model_file
 from suffice.measure.engine.fake import FakeBehaviour, FakeClock, FakeEngine, FakeSpeed
 from suffice.measure.fake_machine import FakeMachine
 from suffice.measure.machine import MachineFacts
-from suffice.measure.run import RunRequest, Surroundings, measure_model
+from suffice.measure.request import RunRequest
+from suffice.measure.run import Surroundings, measure_model
 from suffice.model.demand import single_stream_need
 from suffice.records.store import load_record, save_record, to_json
 

@@ -56,7 +56,7 @@ def check(
     from suffice.cli.verdicts import VERDICT_EXIT_CODES, with_margin
     from suffice.decide.compare import decide as decide_machines
     from suffice.decide.evidence import evidence_from
-    from suffice.measure.run import RunRequest
+    from suffice.measure.request import RunRequest
     from suffice.records.store import write_atomically
     from suffice.report.decision import check_document_json, decision_text
     from suffice.report.memo import memo_markdown
@@ -136,7 +136,7 @@ def _check_context(demand: Demand, model: ModelFile) -> None:
 
 
 def _prompt_tokens(demand: Demand) -> int:
-    from suffice.measure.run import DEFAULT_PROMPT_TOKENS
+    from suffice.measure.request import DEFAULT_PROMPT_TOKENS
 
     if demand.prompt_tokens is None:
         return DEFAULT_PROMPT_TOKENS

@@ -47,7 +47,7 @@ def measure(
         _save(record, out)
     else:
         from suffice.cli.session import EngineChoice, open_model, run_and_save
-        from suffice.measure.run import DEFAULT_PROMPT_TOKENS, RunRequest
+        from suffice.measure.request import DEFAULT_PROMPT_TOKENS, RunRequest
 
         request = RunRequest(
             model=open_model(model),

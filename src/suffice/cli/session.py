@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from suffice.cli.output import Progress
     from suffice.loaders.model_file import ModelFile
-    from suffice.measure.run import RunRequest
+    from suffice.measure.request import RunRequest
     from suffice.records.schema import RunRecord
 
 _ENGINE_NAMES = ("llama-cpp-python", "xllamacpp")

@@ -5,14 +5,14 @@ The record is handed out after every step, so that a run that is killed half-way
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from suffice.decide.disturbance import Disturbance, judge_disturbance
 from suffice.decide.plausibility import check_rate
-from suffice.errors import UsageError
 from suffice.measure.attention import PLAIN_CACHE_TYPES, PROBE_SHARE, compare_attention, probe_depth
 from suffice.measure.engine.seam import EngineSettings
+from suffice.measure.request import RunRequest, check_request, check_same_run
 from suffice.measure.run_record import blank_record, device_fields, earlier_state, measured, settings_record
 from suffice.measure.series import (
     SeriesPlan,
@@ -31,22 +31,17 @@ from suffice.records.schema import (
     LoadRecord,
     RunRecord,
 )
-from suffice.stats.stopping import StoppingRule
 from suffice.units import MEGA, format_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from suffice.decide.disturbance import ContentionReading
-    from suffice.loaders.model_file import ModelFile
     from suffice.measure.clock import Clock
     from suffice.measure.engine.seam import Engine, Session
-    from suffice.measure.machine import Machine, MachineFacts
+    from suffice.measure.machine import Machine
     from suffice.measure.series import WarmUp
 
-DEFAULT_BUDGET_S: Final = 40.0
-FLASH_ATTENTION_CHOICES: Final = ("auto", "on", "off")
-DEFAULT_PROMPT_TOKENS: Final = 512
 CONTEXT_PADDING_TOKENS: Final = 256
 # Two open sessions hold the weights twice, and engines that repack them once more.
 ATTENTION_MEMORY_FACTOR: Final = 4
@@ -63,26 +58,6 @@ CACHE_MULTIPLE: Final = 2
 # A prompt whose repetitions would eat more than half of the budget is shortened, down to this.
 LEAST_PROMPT_TOKENS: Final = 32
 WANTED_PROMPT_REPETITIONS: Final = 6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
-    """What to measure. ``depth`` and ``prompt_tokens`` are shortened, and the record says so, when the budget is too small."""
-
-    model: ModelFile
-    budget_s: float = DEFAULT_BUDGET_S
-    prompt_tokens: int = DEFAULT_PROMPT_TOKENS
-    depth: int = 0
-    threads: int | None = None  # None: swept, and the best for decode and for prefill are used
-    prompt: str | None = None  # None: random tokens
-    n_batch: int = 512
-    n_ubatch: int = 512
-    type_k: str = "f16"
-    type_v: str = "f16"
-    flash_attention: str = "auto"
-    use_mmap: bool = True
-    n_gpu_layers: int = 0
-    rule: StoppingRule = field(default_factory=StoppingRule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,11 +93,11 @@ class _Run:
         self._warnings: list[str] = []
         self._earlier = earlier
         self._session: Session
-        _check_request(request, self._facts)
+        check_request(request, self._facts)
         around.progress("reading and hashing the model")
         self._record = blank_record(request, self._facts, around.engine.identity)
         if earlier is not None:
-            _check_same_run(earlier, self._record, asdict(self._settings()))
+            check_same_run(earlier, self._record, asdict(self._settings()))
             # Written at once with what it had: a second interruption must not lose the first part.
             self._record = replace(
                 self._record,
@@ -418,35 +393,6 @@ class _Run:
             )
         self._warnings += [warning for item in found for warning in item.warnings]
         self._update(contradictions=tuple(text for item in found for text in item.contradictions))
-
-
-def _check_request(request: RunRequest, facts: MachineFacts) -> None:
-    if request.threads is not None and request.threads > facts.usable_cpus:
-        raise UsageError(f"--threads {request.threads}: this process may use {facts.usable_cpus} CPUs at once")
-    if request.flash_attention not in FLASH_ATTENTION_CHOICES:
-        raise UsageError(f"--flash-attention {request.flash_attention}: choose {', '.join(FLASH_ATTENTION_CHOICES)}")
-    context = request.model.shape.context_length
-    for flag, value in (("--prompt-tokens", request.prompt_tokens), ("--depth", request.depth)):
-        if context is not None and value > context:
-            raise UsageError(
-                f"{flag} {value} is more than the context of {context} tokens that this model was made for"
-            )
-
-
-def _check_same_run(earlier: RunRecord, now: RunRecord, asked: dict[str, Any]) -> None:
-    if earlier.complete:
-        raise UsageError("the record to resume is complete already; leave out --resume to measure anew")
-    if earlier.model.identity != now.model.identity:
-        raise UsageError("the record to resume is of another model file; leave out --resume or give that file")
-    if (earlier.engine.name, earlier.engine.version) != (now.engine.name, now.engine.version):
-        raise UsageError("the record to resume was made by another engine; leave out --resume or use that engine")
-    changed = [name for name, value in asked.items() if earlier.settings.get("asked", asked).get(name) != value]
-    if changed:
-        raise UsageError(
-            f"the record to resume was made with another {', '.join(changed)}; leave out --resume or use the same"
-        )
-    if earlier.machine != now.machine:
-        raise UsageError("the record to resume was made on another machine; leave out --resume")
 
 
 def _shortened(asked: int, affordable: int, chunk: int) -> int:

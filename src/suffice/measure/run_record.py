@@ -17,7 +17,7 @@ from suffice.stats.intervals import estimate_from
 if TYPE_CHECKING:
     from suffice.measure.engine.seam import EngineIdentity, EngineSettings, Session, SessionFacts
     from suffice.measure.machine import MachineFacts
-    from suffice.measure.run import RunRequest
+    from suffice.measure.request import RunRequest
 
 
 def blank_record(request: RunRequest, facts: MachineFacts, engine: EngineIdentity) -> RunRecord:

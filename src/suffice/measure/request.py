@@ -1,0 +1,77 @@
+"""What a run is asked to measure, and what is refused before anything is measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from suffice.errors import UsageError
+from suffice.stats.stopping import StoppingRule
+
+if TYPE_CHECKING:
+    from suffice.loaders.model_file import ModelFile
+    from suffice.measure.machine import MachineFacts
+    from suffice.records.schema import RunRecord
+
+DEFAULT_BUDGET_S: Final = 40.0
+DEFAULT_PROMPT_TOKENS: Final = 512
+FLASH_ATTENTION_CHOICES: Final = ("auto", "on", "off")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """What to measure. ``depth`` and ``prompt_tokens`` are shortened, and the record says so, when the budget is too small."""
+
+    model: ModelFile
+    budget_s: float = DEFAULT_BUDGET_S
+    prompt_tokens: int = DEFAULT_PROMPT_TOKENS
+    depth: int = 0
+    threads: int | None = None  # None: swept, and the best for decode and for prefill are used
+    prompt: str | None = None  # None: random tokens
+    n_batch: int = 512
+    n_ubatch: int = 512
+    type_k: str = "f16"
+    type_v: str = "f16"
+    flash_attention: str = "auto"
+    use_mmap: bool = True
+    n_gpu_layers: int = 0
+    rule: StoppingRule = field(default_factory=StoppingRule)
+
+
+def check_request(request: RunRequest, facts: MachineFacts) -> None:
+    """Refuse settings that this machine or model cannot have.
+
+    Raises:
+        UsageError: with the flag and what is possible.
+    """
+    if request.threads is not None and request.threads > facts.usable_cpus:
+        raise UsageError(f"--threads {request.threads}: this process may use {facts.usable_cpus} CPUs at once")
+    if request.flash_attention not in FLASH_ATTENTION_CHOICES:
+        raise UsageError(f"--flash-attention {request.flash_attention}: choose {', '.join(FLASH_ATTENTION_CHOICES)}")
+    context = request.model.shape.context_length
+    for flag, value in (("--prompt-tokens", request.prompt_tokens), ("--depth", request.depth)):
+        if context is not None and value > context:
+            raise UsageError(
+                f"{flag} {value} is more than the context of {context} tokens that this model was made for"
+            )
+
+
+def check_same_run(earlier: RunRecord, now: RunRecord, asked: dict[str, Any]) -> None:
+    """Refuse to go on with the record of another run: repetitions of different things are no sample.
+
+    Raises:
+        UsageError: it is complete, or of another model, engine, setting or machine.
+    """
+    if earlier.complete:
+        raise UsageError("the record to resume is complete already; leave out --resume to measure anew")
+    if earlier.model.identity != now.model.identity:
+        raise UsageError("the record to resume is of another model file; leave out --resume or give that file")
+    if (earlier.engine.name, earlier.engine.version) != (now.engine.name, now.engine.version):
+        raise UsageError("the record to resume was made by another engine; leave out --resume or use that engine")
+    changed = [name for name, value in asked.items() if earlier.settings.get("asked", asked).get(name) != value]
+    if changed:
+        raise UsageError(
+            f"the record to resume was made with another {', '.join(changed)}; leave out --resume or use the same"
+        )
+    if earlier.machine != now.machine:
+        raise UsageError("the record to resume was made on another machine; leave out --resume")
