@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from suffice.measure.attention import compare_attention, probe_depth
 from suffice.measure.engine.fake import FakeClock, FakeEngine, FakeSpeed
 from suffice.measure.engine.seam import EngineSettings, Session
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SETTINGS = EngineSettings(n_ctx=1024, n_threads=2, n_threads_batch=2)
 
