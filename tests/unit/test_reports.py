@@ -65,7 +65,7 @@ def test_several_machines_are_compared_in_the_text() -> None:
     )
 
     assert "card against box: decode 10.00x, prefill unknown (not shown to be the same model file" in text
-    assert text.endswith("least machine that is enough (with the margin, if any is): card")
+    assert text.endswith("least machine with the margin: card")
 
 
 def test_the_json_of_a_decision_has_the_contracts_names() -> None:
@@ -244,7 +244,7 @@ def test_open_ends_are_words() -> None:
     )
     constraint = decide(demand, [evidence()]).verdict.constraints[0].constraint
 
-    assert "not bounded above, extrapolated" in available_text(constraint)
+    assert "no upper end known, extrapolated" in available_text(constraint)
 
 
 def test_a_ceiling_says_what_it_was_computed_from() -> None:

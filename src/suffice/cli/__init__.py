@@ -8,7 +8,9 @@ import sys
 from suffice.errors import SufficeError
 from suffice.report.tables import one_line
 
-_INTERRUPTED = "suffice: interrupted; what was measured so far is in the record, go on with --resume\n"
+_INTERRUPTED = (
+    "suffice: interrupted; a record that was being written holds what was measured so far, go on with --resume\n"
+)
 INTERRUPTED_EXIT_CODE = 130  # 128 + SIGINT, as shells expect
 
 

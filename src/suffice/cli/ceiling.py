@@ -13,6 +13,7 @@ from suffice.errors import UsageError
 if TYPE_CHECKING:
     from suffice.model.ceiling import Ceiling, Workload
     from suffice.model.roofline import Roofs
+    from suffice.model.shape import ModelShape
 
 _DEFAULT_PROMPT_TOKENS = 512
 _BANDWIDTH_BUDGET_S = 4.0
@@ -44,20 +45,22 @@ def ceiling(
 
     Example: suffice ceiling --bandwidth 40 --weights 3.5
     """
+    from suffice.cli.session import open_model
     from suffice.model.ceiling import Workload, ceiling_of_bytes
     from suffice.units import GIGA
 
     if (weights is None) == (model is None):
         raise UsageError("give either --weights in GB or --model with a GGUF file")
+    shape = None if model is None else open_model(model).shape  # before any measuring
+    if model is None and (batch != 1 or depth != 0):
+        raise UsageError("--batch and --depth need a --model: without one the KV cache is not known")
     roofs, source = _roofs(bandwidth, device, tflops)
-    if model is not None:  # the other of the two is None then
+    if shape is not None:
         workload = Workload(
             depth=depth, batch=batch, prompt_tokens=prompt_tokens, n_ubatch=ubatch, type_k=kv_type, type_v=kv_type
         )
-        result, facts = _of_model(model, roofs, workload)
+        result, facts = _of_model(shape, roofs, workload)
     else:
-        if batch != 1 or depth != 0:
-            raise UsageError("--batch and --depth need a --model: without one the KV cache is not known")
         result = ceiling_of_bytes(options.positive(weights or 0.0, "--weights") * GIGA, roofs)
         facts = {}
     _print(result, roofs, source, facts, json_output=json_output)
@@ -97,12 +100,9 @@ def _roofs_of_device(name: str, peak: float | None) -> tuple[Roofs, str]:
     return Roofs(bandwidth_bytes_per_s=rated.value, peak_flop_per_s=peak), source
 
 
-def _of_model(path: Path, roofs: Roofs, workload: Workload) -> tuple[Ceiling, dict[str, Any]]:
-    from suffice.loaders.model_file import resolve_model
+def _of_model(shape: ModelShape, roofs: Roofs, workload: Workload) -> tuple[Ceiling, dict[str, Any]]:
     from suffice.model.ceiling import ceiling_of_model
 
-    model = resolve_model(path)
-    shape = model.shape
     facts = {
         "model": shape.name,
         "architecture": shape.architecture,

@@ -71,6 +71,7 @@ def check(
         model=model_file,
         budget_s=budget,
         prompt_tokens=prompt_length,
+        lengths_stated=demand.prompt_tokens is not None or prompt_tokens is not None or depth is not None,
         depth=_depth(demand, prompt_length) if depth is None else depth,
         threads=threads,
         prompt=options.read_prompt(prompt),

@@ -54,6 +54,7 @@ def measure(
             budget_s=budget,
             prompt_tokens=prompt_tokens or DEFAULT_PROMPT_TOKENS,
             depth=depth or 0,
+            lengths_stated=prompt_tokens is not None or depth is not None,
             threads=threads,
             prompt=options.read_prompt(prompt),
             n_batch=ubatch,

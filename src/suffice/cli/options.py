@@ -20,7 +20,13 @@ def _duration(text: str) -> float:
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
 Budget = Annotated[
-    float, typer.Option("--budget", parser=_duration, metavar="TIME", help="Time to spend, such as 60s, 2m or 500ms.")
+    float,
+    typer.Option(
+        "--budget",
+        parser=_duration,
+        metavar="TIME",
+        help="Time to plan with, such as 60s, 2m or 500ms; loading may add to it.",
+    ),
 ]
 Threads = Annotated[
     int | None, typer.Option("--threads", min=1, help="Threads to use. Default: the best of a short sweep.")

@@ -56,6 +56,7 @@ def run_and_save(
 
 
 def _earlier(out: Path | None, *, resume: bool) -> RunRecord | None:
+    from suffice.cli.output import warn
     from suffice.records.store import load_record
 
     if not resume:
@@ -63,6 +64,7 @@ def _earlier(out: Path | None, *, resume: bool) -> RunRecord | None:
     if out is None:
         raise UsageError("--resume needs --out FILE, the incomplete record to go on with")
     if not out.exists():
+        warn([f"{out} is not there: nothing to resume, measuring anew"])
         return None
     return load_record(out)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from suffice.decide import words
 from suffice.decide.verdict import Grade, Verdict, decide_machine
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
     from suffice.decide.evidence import MachineEvidence
     from suffice.model.demand import Demand
+
+
+_MEASURE_A_GPU: Final = (
+    "No GPU was measured: rent one for an hour, run `suffice measure MODEL --gpu-layers 999 --out gpu.json` there, and decide with "
+    "both records; `suffice ceiling --device NAME --model MODEL` gives its ceiling beforehand."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +62,16 @@ def decide(demand: Demand, evidences: Sequence[MachineEvidence]) -> Decision:
     verdict = chosen
     if len(machines) > 1:
         verdict = replace(chosen, reason=_joint_reason(pairs, chosen))
+    no_cpu = all(evidence.is_gpu for evidence in evidences)
+    if chosen.verdict == words.GPU and no_cpu:
+        verdict = replace(
+            verdict,
+            verdict=words.UNDECIDED,
+            reason=f"No CPU was measured, so whether a GPU is needed is not known; {chosen.machine} is {chosen.grade}. {chosen.reason}",
+            settle="Measure a CPU machine with the same model: `suffice measure MODEL --out cpu.json`, and decide with both records.",
+        )
+    elif chosen.verdict == words.GPU and not any(evidence.is_gpu for evidence in evidences):
+        verdict = replace(verdict, settle=" ".join(text for text in (chosen.settle, _MEASURE_A_GPU) if text))
     if _all_fail(pairs):
         verdict = replace(
             verdict,

@@ -53,6 +53,7 @@ class Constraint:
     of_speed: bool = True
     judged: bool = True
     note: str = ""
+    several: bool = False  # the range is that of serving several requests, which one stream does not show
 
     @property
     def headroom(self) -> float | None:
@@ -130,6 +131,7 @@ def _decode_rate(demand: Demand, evidence: MachineEvidence) -> Constraint | None
         available=available,
         margin=demand.margin,
         note=note,
+        several=demand.streams > 1,
     )
 
 
@@ -154,6 +156,7 @@ def _ttft(demand: Demand, evidence: MachineEvidence) -> Constraint | None:
         available=available,
         margin=demand.margin,
         note=note,
+        several=demand.streams > 1 or demand.requests_per_second is not None,
     )
 
 
@@ -215,6 +218,7 @@ def _sustained(demand: Demand, evidence: MachineEvidence) -> Constraint | None:
         available=available,
         margin=demand.margin,
         note=_sustained_note(arrivals, service),
+        several=True,
     )
 
 
@@ -244,7 +248,8 @@ def _wall_time(demand: Demand, evidence: MachineEvidence) -> Constraint | None:
         required=demand.window_s,
         available=available,
         margin=demand.margin,
-        note=f"{requests:.6g} requests a day; from perfect batching to one at a time",
+        note=f"{requests:.6g} requests a day, from perfect batching to one at a time",
+        several=True,
     )
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from suffice.decide import words
 from suffice.decide.constraints import Constraint, Sense, constraints_for
-from suffice.decide.wording import flip_sentence, grade_sentence, settle_sentence
+from suffice.decide.wording import flip_sentence, grade_sentence, label, settle_sentence
 from suffice.model.basis import Basis, weakest
 
 if TYPE_CHECKING:
@@ -96,10 +96,15 @@ def decide_machine(demand: Demand, evidence: MachineEvidence) -> Verdict:
         basis=weakest(speed_bases or bases),
         constraints=graded,
         grade=grade,
-        flips=tuple(flip_sentence(item.constraint) for item in judged if flip_sentence(item.constraint)),
+        flips=_flips(judged, lower_bound=evidence.engine_lower_bound or bool(evidence.disturbed)),
         settle=settle_sentence(grade.value, None if binding is None else binding.constraint, evidence),
         machine=evidence.name,
     )
+
+
+def _flips(judged: list[GradedConstraint], *, lower_bound: bool) -> tuple[str, ...]:
+    sentences = (flip_sentence(item.constraint, lower_bound=lower_bound) for item in judged)
+    return tuple(sentence for sentence in sentences if sentence)
 
 
 def grade_constraint(constraint: Constraint, evidence: MachineEvidence) -> Grade:
@@ -172,7 +177,8 @@ def _reason(
     if binding is None:
         sentences.append("Nothing in the demand could be judged.")
     else:
-        sentences.append(grade_sentence(binding.constraint, _plain_grade(binding.constraint).value))
+        plain = _plain_grade(binding.constraint)
+        sentences.append(grade_sentence(binding.constraint, plain.value, weakened=plain is not binding.grade))
     if evidence.disturbed:
         why = "; ".join(evidence.disturbance_reasons) or "the record is marked so"
         consequence = (
@@ -187,7 +193,7 @@ def _reason(
         )
     if any(item.constraint.available is not None and not item.constraint.available.interval_known for item in graded):
         sentences.append("The record holds plain numbers without intervals or lengths, taken at face value.")
-    not_judged = [item.constraint.name for item in graded if not item.constraint.judged]
+    not_judged = [label(item.constraint.name) for item in graded if not item.constraint.judged]
     if not_judged:
         sentences.append(f"Not judged here: {', '.join(not_judged)}.")
     return " ".join(sentences)

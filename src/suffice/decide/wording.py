@@ -48,15 +48,21 @@ def available_text(constraint: Constraint) -> str:
         return f"{text} ({quantity.basis}, no interval)"
     if quantity.low is not None and quantity.low == quantity.high:
         return f"{text} ({quantity.basis})"
+    return f"{text} ({_range_text(quantity, constraint.unit)}, {quantity.basis})"
+
+
+def _range_text(quantity: Quantity, unit: str) -> str:
     if quantity.low is None and quantity.high is None:
-        return f"{text} (one repetition, no interval, {quantity.basis})"
-    low = "not bounded below" if quantity.low is None else format_value(quantity.low, constraint.unit)
-    high = "not bounded above" if quantity.high is None else format_value(quantity.high, constraint.unit)
-    return f"{text} ({low} to {high}, {quantity.basis})"
+        return "one repetition, no interval"
+    if quantity.high is None:
+        return f"at least {format_value(quantity.low, unit)}, no upper end known"
+    if quantity.low is None:
+        return f"at most {format_value(quantity.high, unit)}, no lower end known"
+    return f"{format_value(quantity.low, unit)} to {format_value(quantity.high, unit)}"
 
 
-def grade_sentence(constraint: Constraint, grade: str) -> str:
-    """Why a constraint has its grade."""
+def grade_sentence(constraint: Constraint, grade: str, *, weakened: bool = False) -> str:
+    """Why a constraint has its grade; ``weakened``: as measured it has this grade, but the evidence is only a lower bound."""
     need = f"{constraint.sense.value} {format_value(constraint.required, constraint.unit)}"
     what = f"{label(constraint.name)} {available_text(constraint)} against {need}"
     margin = "" if constraint.margin == 1 else f" with margin {constraint.margin:g}"
@@ -66,6 +72,10 @@ def grade_sentence(constraint: Constraint, grade: str) -> str:
         "not enough": f"Not enough: {what}{_headroom(constraint)}.",
         "open": f"Not settled{margin}: {what}{_headroom(constraint)}.",
     }[grade]
+    if weakened:
+        sentence = (
+            f"Not settled: as measured it is {grade}, {what}{_headroom(constraint)}, but that is only a lower bound."
+        )
     return f"{sentence} ({constraint.note}.)" if constraint.note else sentence
 
 
@@ -77,8 +87,11 @@ def _headroom(constraint: Constraint) -> str:
     return "" if constraint.headroom is None else f", headroom {constraint.headroom:.2f}"
 
 
-def flip_sentence(constraint: Constraint) -> str:
-    """At which requirement the grade of a constraint would change: a sentence, or "" when that is not known."""
+def flip_sentence(constraint: Constraint, *, lower_bound: bool) -> str:
+    """At which requirement the grade of a constraint would change: a sentence, or "" when that is not known.
+
+    From evidence that is only a lower bound of speed nothing follows about what is not enough.
+    """
     low, high = constraint.headroom_range
     if constraint.required is None or low is None or high is None or not constraint.of_speed:
         return ""
@@ -88,10 +101,16 @@ def flip_sentence(constraint: Constraint) -> str:
     if constraint.sense is Sense.AT_LEAST:
         safe = format_value(constraint.required * low / constraint.margin, constraint.unit)
         lost = format_value(constraint.required * high, constraint.unit)
-        return f"{name}: enough up to a need of {safe}, not enough above {lost}"
+        beyond = "beyond that a better measurement has to say" if lower_bound else f"not enough above {lost}"
+        return f"{name}: enough up to a need of {safe}{_with_margin(constraint)}, {beyond}"
     safe = format_value(constraint.required / low * constraint.margin, constraint.unit)
     lost = format_value(constraint.required / high, constraint.unit)
-    return f"{name}: enough down to a limit of {safe}, not enough below {lost}"
+    beyond = "below that a better measurement has to say" if lower_bound else f"not enough below {lost}"
+    return f"{name}: enough down to a limit of {safe}{_with_margin(constraint)}, {beyond}"
+
+
+def _with_margin(constraint: Constraint) -> str:
+    return "" if constraint.margin == 1 else f" (with margin {constraint.margin:g})"
 
 
 def settle_sentence(grade: str, binding: Constraint | None, evidence: MachineEvidence) -> str | None:
@@ -134,21 +153,39 @@ def _attention_hint(binding: Constraint, evidence: MachineEvidence) -> str:
 
 
 def _open_advice(binding: Constraint, evidence: MachineEvidence) -> str:
-    if evidence.disturbed:
-        return "Measure again while nothing else runs: `suffice check` with the same demand."
-    if evidence.engine_lower_bound:
-        command = evidence.engine_advice or "pip install 'suffice[native]'"
-        return f"Measure with an engine built for this CPU: {command}"
+    """Everything that stands between the evidence and an answer, so that the next try is the last one."""
     if binding.available is None or binding.required is None:
         return f"Measure it: the record has no evidence about {label(binding.name)}."
-    return _range_advice(binding.available, several=bool(binding.note))
+    steps = []
+    if evidence.disturbed:
+        steps.append("Measure again while nothing else runs: `suffice check` with the same demand.")
+    if evidence.engine_lower_bound:
+        command = evidence.engine_advice or "pip install 'suffice[native]'"
+        steps.append(f"Measure with an engine built for this CPU: {command}.")
+    ranged = _range_advice(binding)
+    if ranged:
+        steps.append(ranged)
+    return " ".join(steps)
 
 
-def _range_advice(available: Quantity, *, several: bool) -> str:
-    if available.low is None and available.high is None:
+def _range_advice(binding: Constraint) -> str:
+    """What would narrow the range, or "" when the range is not what keeps it open."""
+    quantity = binding.available
+    low, high = binding.headroom_range
+    if quantity is None or (
+        low is not None and high is not None and not low < binding.margin <= high and not low < 1 <= high
+    ):
+        return ""
+    if quantity.low is None and quantity.high is None:
         return "Measure with more repetitions: raise --budget, so that there is an interval."
-    if available.low is None or available.high is None:
-        return "Measure at the demand's own lengths: `suffice check demand.toml`, or `suffice measure --prompt-tokens N --depth N`."
-    if several:
-        return "Measure the machine under that load (several requests at once); a single stream cannot tell."
+    if quantity.low is None or quantity.high is None:
+        return (
+            "The run was shorter than the demand's lengths: raise --budget (a warning of the run says how far), or measure with "
+            "--prompt-tokens and --depth of the demand."
+        )
+    if binding.several:
+        return (
+            "A single stream cannot tell what several requests at once get: load a server such as llama-server, or run "
+            "llama.cpp's llama-batched-bench, at the demand's concurrency."
+        )
     return "Measure longer: raise --budget, so that the interval becomes narrower than the distance to the requirement."

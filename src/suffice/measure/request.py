@@ -26,6 +26,7 @@ class RunRequest:
     budget_s: float = DEFAULT_BUDGET_S
     prompt_tokens: int = DEFAULT_PROMPT_TOKENS
     depth: int = 0
+    lengths_stated: bool = True  # False: lengths are our own defaults, which nobody misses when they are shortened
     threads: int | None = None  # None: swept, and the best for decode and for prefill are used
     prompt: str | None = None  # None: random tokens
     n_batch: int = 512

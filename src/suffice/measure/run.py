@@ -5,6 +5,7 @@ The record is handed out after every step, so that a run that is killed half-way
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,7 +32,7 @@ from suffice.records.schema import (
     LoadRecord,
     RunRecord,
 )
-from suffice.units import MEGA, format_memory
+from suffice.units import MEGA, format_bandwidth, format_bytes, format_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,6 +59,8 @@ CACHE_MULTIPLE: Final = 2
 # A prompt whose repetitions would eat more than half of the budget is shortened, down to this.
 LEAST_PROMPT_TOKENS: Final = 32
 WANTED_PROMPT_REPETITIONS: Final = 6
+# Bandwidth, loading and the search for settings take their part of a budget before the repetitions.
+BUDGET_SAFETY: Final = 1.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +111,7 @@ class _Run:
             )
 
     def execute(self) -> RunRecord:
+        self._update()  # there is something to resume from now on
         self._measure_bandwidth()
         self._update(ceiling=self._ceiling())
         if self._fits():
@@ -150,11 +154,13 @@ class _Run:
         )
         roofs = Roofs(bandwidth_bytes_per_s=bandwidth.read_bytes_per_s)
         ceiling = ceiling_of_model(request.model.shape, roofs, workload)
-        note = "at the measured read bandwidth, a lower bound; prefill by weight streaming alone (compute peak unknown)"
+        step_bytes = bandwidth.read_bytes_per_s / ceiling.decode_tokens_per_second
+        note = (
+            f"{format_bandwidth(bandwidth.read_bytes_per_s)}, the fastest reading, over {format_bytes(step_bytes)} per step "
+            "(weights and KV cache); readings are lower bounds, so the true ceiling is this or higher"
+        )
         if bandwidth is self._record.cache_bandwidth:
-            note = "the last-level cache may hold part of the model: " + note.replace(
-                "read bandwidth", "cache bandwidth"
-            )
+            note = "the last-level cache may hold part of the model: " + note
         return CeilingRecord(
             decode_tokens_per_second=ceiling.decode_tokens_per_second,
             prefill_tokens_per_second=ceiling.prefill_tokens_per_second,
@@ -326,11 +332,14 @@ class _Run:
         if self._earlier is not None and self._earlier.measurement.prefill and self._earlier.measurement.decode:
             prompt_tokens = self._earlier.measurement.prefill.prompt_tokens
             depth = self._earlier.measurement.decode[0].depth
+        needed_s = (
+            2 * WANTED_PROMPT_REPETITIONS * max(request.prompt_tokens, request.depth) * impression.prefill_token_s
+        )
         for what, asked, taken in (("prompt", request.prompt_tokens, prompt_tokens), ("depth", request.depth, depth)):
-            if taken < asked:
+            if taken < asked and request.lengths_stated:
                 self._warnings.append(
                     f"the {what} was shortened from {asked} to {taken} tokens to fit the budget of {request.budget_s:g} s; "
-                    "raise --budget to measure all of it"
+                    f"all of it takes about --budget {math.ceil(needed_s * BUDGET_SAFETY)}s"
                 )
         return SeriesPlan(
             prompt_tokens=prompt_tokens,

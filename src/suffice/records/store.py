@@ -115,6 +115,8 @@ def load_record(path: Path) -> RunRecord:
         RecordError: unreadable, not a record, of a newer version, or edited so that its numbers disagree.
     """
     document = load_json(path)
+    if isinstance(document, dict) and "decode_tokens_per_second" in document:
+        document.setdefault("schema_version", 1)  # the article's own result: one plain number in a JSON file
     if not isinstance(document, dict) or "schema_version" not in document:
         raise RecordError(f"{path} is not a run record (it has no 'schema_version'); make one with `suffice measure`")
     return record_from(document, source=str(path))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from suffice.decide import words
+from suffice.decide.verdict import Grade
 from suffice.decide.wording import available_text, format_value, label
 from suffice.report.json_values import json_text
 from suffice.report.tables import one_line, plain_table
@@ -14,26 +16,33 @@ if TYPE_CHECKING:
     from suffice.decide.verdict import GradedConstraint, Verdict
     from suffice.records.schema import RunRecord
 
+# What the words mean for whoever reads them for the first time; JSON and memo hold the words alone.
+_IN_OTHER_WORDS: Final = {
+    words.CPU: "This CPU is enough, with the margin.",
+    words.CPU_THIN: "The requirement is met, the margin is not.",
+    words.GPU: "A CPU that was measured is not enough.",
+    words.UNDECIDED: "The evidence does not settle it.",
+}
+
 
 def decision_text(decision: Decision) -> str:
     """Verdict first, then why, the constraints, what would flip it and what to do next."""
     verdict = decision.verdict
-    lines = [f"verdict: {verdict.verdict}", one_line(verdict.reason)]
+    lines = [f"verdict: {verdict.verdict}", f"{_IN_OTHER_WORDS[verdict.verdict]} {one_line(verdict.reason)}"]
     if verdict.settle:
         lines.append(f"next: {one_line(verdict.settle)}")
     lines += [
         "",
         plain_table([["constraint", "required", "available", "headroom", "stands"], *constraint_rows(verdict)]),
     ]
+    lines += [f"  {note}" for note in constraint_notes(verdict)]
     if verdict.flips:
         lines += ["", "the verdict changes when the demand does:"]
         lines += [f"  {flip}" for flip in verdict.flips]
     if len(decision.machines) > 1:
-        lines += ["", plain_table([["machine", "verdict alone", "binding"], *machine_rows(decision)])]
+        lines += ["", plain_table([["machine", "stands", "binding"], *machine_rows(decision)])]
         lines += ratio_lines(decision)
-        lines.append(
-            f"least machine that is enough (with the margin, if any is): {one_line(decision.least_machine or 'none')}"
-        )
+        lines += least_lines(decision)
     return "\n".join(lines)
 
 
@@ -57,8 +66,27 @@ def constraint_rows(verdict: Verdict) -> list[list[str]]:
 
 
 def machine_rows(decision: Decision) -> list[list[str]]:
-    """Rows of (machine, verdict alone, binding)."""
-    return [[v.machine, v.verdict, label(v.binding) if v.binding else "none"] for v in decision.machines]
+    """Rows of (machine, how it stands, binding constraint)."""
+    return [[v.machine, v.grade.value, label(v.binding) if v.binding else "none"] for v in decision.machines]
+
+
+def least_lines(decision: Decision) -> list[str]:
+    """The least machine that is enough with the margin, and without it."""
+    least = one_line(decision.least_machine or "none")
+    thin = [v.machine for v in decision.machines if v.grade is Grade.THIN]
+    if decision.least_machine in thin:
+        return ["least machine with the margin: none", f"least machine without the margin: {least}"]
+    lines = [f"least machine with the margin: {least}"]
+    return [*lines, f"enough without the margin: {one_line(', '.join(thin))}"] if thin else lines
+
+
+def constraint_notes(verdict: Verdict) -> list[str]:
+    """What qualifies the numbers of the table, a line for each constraint that has something to say."""
+    return [
+        one_line(f"{label(item.constraint.name)}: {item.constraint.note}")
+        for item in verdict.constraints
+        if item.constraint.note
+    ]
 
 
 def ratio_lines(decision: Decision) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from suffice.decide.wording import format_value
-from suffice.report.decision import constraint_rows
+from suffice.report.decision import constraint_notes, constraint_rows
 from suffice.report.run import run_marks, run_rows
 from suffice.report.tables import markdown_table, markdown_text
 from suffice.units import format_memory
@@ -25,6 +25,7 @@ def memo_markdown(demand: Demand, decision: Decision, record: RunRecord) -> str:
         f"**Next:** {markdown_text(verdict.settle)}" if verdict.settle else "",
         "## Constraints",
         markdown_table([["constraint", "required", "available", "headroom", "stands"], *constraint_rows(verdict)]),
+        "\n".join(f"- {markdown_text(note)}" for note in constraint_notes(verdict)),
         f"The verdict rests on: {verdict.basis or 'no evidence'} (the weakest basis among what was judged).",
         _flips(verdict.flips),
         "## Demand, as stated",

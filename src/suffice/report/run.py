@@ -53,6 +53,11 @@ def rate_text(estimate: Estimate | None, plain: float | None) -> str:
     return f"{estimate.point:.4g} tokens/s ({estimate.interval.low:.4g} to {estimate.interval.high:.4g})"
 
 
+def _counted(number: int, noun: str) -> str:
+    """``2 threads``, ``1 thread``; 0 means that the record does not say."""
+    return f"{number or 'unknown'} {noun}{'' if number == 1 else 's'}"
+
+
 def _identity_rows(record: RunRecord) -> list[list[str]]:
     model, engine = record.model, record.engine
     parameters = UNKNOWN if model.parameters is None else f"{model.parameters:,} parameters"
@@ -60,7 +65,7 @@ def _identity_rows(record: RunRecord) -> list[list[str]]:
     version = " ".join(text for text in (engine.name, engine.version) if text)
     return [
         ["machine", record.machine or UNKNOWN, record.device_kind],
-        ["model", model.name or model.file_name or UNKNOWN, f"{parameters}; {types}" if types else parameters],
+        ["model", model.file_name or model.name or UNKNOWN, f"{parameters}; {types}" if types else parameters],
         ["engine", version or UNKNOWN, f"uses {', '.join(engine.isa_used)}" if engine.isa_used else UNKNOWN],
     ]
 
@@ -69,7 +74,7 @@ def _speed_rows(record: RunRecord) -> list[list[str]]:
     measurement, ceiling = record.measurement, record.ceiling
     rows = []
     for series in measurement.decode:
-        how = f"{record.basis}, {len(series.step_s) or '?'} repetitions, {series.threads} threads"
+        how = f"{record.basis}, {_counted(len(series.step_s), 'repetition')}, {_counted(series.threads, 'thread')}"
         if series.stopped:
             how += f", {series.stopped}"
         rows.append([f"decode at depth {series.depth}", rate_text(series.tokens_per_second, None), how])
@@ -79,7 +84,7 @@ def _speed_rows(record: RunRecord) -> list[list[str]]:
     if prefill is None:
         rows.append(["prefill", rate_text(None, record.prefill_tokens_per_second), record.basis])
     else:
-        how = f"{record.basis}, {len(prefill.chunk_s) or '?'} repetitions, {prefill.threads} threads"
+        how = f"{record.basis}, {_counted(len(prefill.chunk_s), 'repetition')}, {_counted(prefill.threads, 'thread')}"
         if prefill.stopped:
             how += f", {prefill.stopped}"
         rows.append([f"prefill of {prefill.prompt_tokens}", rate_text(prefill.tokens_per_second, None), how])
