@@ -81,8 +81,8 @@ def run_record(*, decode: float = 20.0, depth: int = 512, prefill: float = 100.0
             ttft_s=ttft,
             load=LoadRecord(cold_s=1.5, warm_s=0.4),
         ),
-        bandwidth_before=BandwidthRecord(read_bytes_per_s=float(40 * GIGA), method="made up"),
-        bandwidth_after=BandwidthRecord(read_bytes_per_s=float(40 * GIGA), method="made up"),
+        bandwidth_before=BandwidthRecord(read_bytes_per_s=float(KILO * KILO * GIGA), method="made up"),
+        bandwidth_after=BandwidthRecord(read_bytes_per_s=float(KILO * KILO * GIGA), method="made up"),
         memory_usable_bytes=16 * GIB,
     )
     return replace(record, **changes)

@@ -58,7 +58,7 @@ NO_SCALE_FACTORS = {
     ("measure/engine/fake.py", "1000"),  # a vocabulary of the fake
     ("measure/engine/enginelog.py", "1000"),  # lines and characters that are kept
     ("model/metadata.py", "1 << 40"),  # a count that no metadata reaches
-    ("records/store.py", "1e-6"),  # a relative tolerance
+    ("records/check.py", "1e-6"),  # a relative tolerance
 }
 
 

@@ -169,3 +169,22 @@ def test_what_looks_like_llama_bench(tmp_path: Path) -> None:
         assert is_llama_bench_file(tmp_path / "x") is expected
     assert not is_llama_bench_file(tmp_path)
     assert not is_llama_bench_file(tmp_path / "missing")
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"n_gpu_layers": -1, "backends": "CUDA", "gpu_info": "NVIDIA H100"}, "gpu"),
+        ({"n_gpu_layers": 99, "backends": "Metal", "gpu_info": ""}, "gpu"),
+        ({"n_gpu_layers": 0, "backends": "CUDA", "gpu_info": "NVIDIA H100"}, "cpu"),
+        ({"n_gpu_layers": -1, "backends": "CPU", "gpu_info": ""}, "cpu"),
+        ({"n_gpu_layers": -1, "backends": "BLAS,CPU", "gpu_info": ""}, "cpu"),
+    ],
+)
+def test_where_the_layers_ran(changes: dict[str, object], kind: str, tmp_path: Path) -> None:
+    """llama-bench's default of -1 layers means all of them, on a GPU when its build has one."""
+    row = {"n_prompt": 0, "n_gen": 16, "samples_ns": [1_000_000_000] * 3, **changes}
+    path = tmp_path / "bench.json"
+    path.write_text(json.dumps([row]), encoding="utf-8")
+
+    assert load_llama_bench(path).device_kind == kind

@@ -140,7 +140,7 @@ def test_impossible_raw_times_are_refused(tmp_path: Path, value: float) -> None:
         (b'{"schema_version": 1, "environment": {"x": 1e400}}', "1e400"),
         (b'{"schema_version": 1, "ttft_s": ' + b"9" * 5000 + b"}", "not valid JSON"),
         (b'{"schema_version": 1, "memory_usable_bytes": ' + b"9" * 400 + b"}", "not valid JSON"),
-        (b'{"schema_version": 1, "environment": ' + b"[" * 100_000, "not valid JSON"),
+        (b'{"schema_version": 1, "environment": ' + b"[" * 100_000, "nested too deeply"),
         (b'{"schema_version": 1, "environment": {"x": ' + b"[" * 400 + b"]" * 400 + b"}}", "not a usable run record"),
         (b'{"schema_version": 1, "machine": "\\ud800"}', "not a usable run record"),
         (b"\xff\xfe{\x00}\x00", "not UTF-8"),

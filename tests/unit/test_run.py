@@ -261,3 +261,14 @@ def test_only_the_same_run_is_resumed(model: ModelFile) -> None:
     ):
         with pytest.raises(UsageError, match=words):
             measure_model(RunRequest(model=model), _around(), earlier=earlier)
+
+
+def test_a_model_file_that_changes_meanwhile_is_a_contradiction(model: ModelFile) -> None:
+    """The hash was taken before; what ran after the change may be another model, so no verdict rests on it."""
+
+    def change(_: RunRecord) -> None:
+        model.path.touch()
+
+    record = measure_model(RunRequest(model=model), _around(change))
+
+    assert any("changed or replaced" in text for text in record.contradictions)

@@ -34,7 +34,7 @@ def keys(architecture: str, n_layer: int, **values: object) -> dict[str, object]
     return base | {f"{architecture}.{key.replace('__', '.')}": value for key, value in values.items()}
 
 
-ONE_TENSOR = [ToyTensor("token_embd.weight", (32, 10))]
+ONE_TENSOR = [ToyTensor("output.weight", (32, 10))]
 
 
 def test_llama_like_by_hand(build: Build) -> None:
@@ -351,13 +351,13 @@ def test_layers_that_share_a_cache(build: Build) -> None:
         attention__sliding_window_pattern=[True, False, True, False],
         attention__shared_kv_layers=2,
     )
-    tensors = [ToyTensor(f"blk.{n}.attn_k.weight", (64, 16)) for n in range(4)]
+    tensors = [ToyTensor(f"blk.{n}.attn_k.weight", (64, 32 if n % 2 else 16)) for n in range(4)]
 
     shape = build(metadata, tensors)
 
     assert shape.kv_bytes_per_token() == 64 + 128
     assert shape.kv_read_bytes(1000) == 2 * (100 * 64 + 1000 * 128)
-    assert shape.streamed_bytes() == 2 * 64 * 16 * 2
+    assert shape.streamed_bytes() == 64 * (16 + 32) * 2
 
 
 def test_hybrid_of_attention_and_linear_layers(build: Build) -> None:
@@ -426,7 +426,10 @@ def test_unknown_cache_stays_unknown(build: Build, metadata: dict[str, object], 
     architecture = metadata["general.architecture"]
     sizes = {f"{architecture}.embedding_length": 64, f"{architecture}.attention.head_count": 4}
 
-    shape = build(metadata | sizes, [*ONE_TENSOR, ToyTensor("blk.0.ssm_in.weight", (32,))])
+    shape = build(
+        metadata | sizes,
+        [*ONE_TENSOR, ToyTensor("blk.0.ssm_in.weight", (32,)), ToyTensor("blk.1.attn_norm.weight", (32,))],
+    )
 
     assert not shape.kv_known
     assert words in (shape.kv.unknown_reason or "")
@@ -439,7 +442,7 @@ def test_unknown_cache_stays_unknown(build: Build, metadata: dict[str, object], 
         shape.prefill_flops(10),
     ]
     assert answers == [None] * 6
-    assert shape.streamed_bytes() == 640 + 64
+    assert shape.streamed_bytes() == 640 + 2 * 64
 
 
 @pytest.mark.parametrize(
@@ -518,3 +521,27 @@ def test_more_experts_used_than_there_are() -> None:
     assert group.share_read(1) == 0.5
     with pytest.raises(ValueError, match="5 of 4"):
         replace(group, parts_used=5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"llama.block_count": 1}, "block_count"),
+        ({"llama.block_count": 5}, "block_count"),
+        ({"llama.block_count": True}, "block_count"),
+        ({"llama.embedding_length": 0}, "embedding length"),
+        ({"llama.embedding_length": 7}, "embedding_length"),
+        ({"llama.embedding_length": 2**32 - 1}, "embedding_length"),
+        ({"llama.attention.head_count": 0}, "head_count"),
+        ({"llama.attention.head_count": 7}, "head_count"),
+        ({"llama.attention.head_count_kv": 0}, "head_count_kv"),
+        ({"llama.attention.head_count_kv": 2**31}, "head_count_kv"),
+        ({"llama.attention.key_length": 0}, "head_count_kv"),
+    ],
+)
+def test_metadata_that_contradict_the_tensors_are_refused(build: Build, changes: dict[str, object], named: str) -> None:
+    """A wrong count gives a wrong ceiling; where the tensors know better, the file is refused with the key's name."""
+    toy = ToyLlama()
+
+    with pytest.raises(ModelFileError, match=named):
+        build({**toy.metadata(), **changes}, toy.tensors())

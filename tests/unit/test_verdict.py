@@ -242,3 +242,12 @@ def test_undecided_always_says_what_would_settle_it() -> None:
 def test_enough_needs_nothing_more() -> None:
     """No advice where none is needed."""
     assert settle_sentence("enough", decide_machine(single_stream_need(8), evidence()).constraints[0].constraint, evidence()) is None  # fmt: skip
+
+
+@pytest.mark.parametrize(("rate", "shown"), [(7.9999, "0.99"), (11.9999, "1.49")])
+def test_rounding_never_makes_a_sentence_untrue(rate: float, shown: str) -> None:
+    """7.9999 against 8 does not read "8 against 8, headroom 1.00"; 11.9999 does not read "headroom 1.50"."""
+    verdict = decide_machine(single_stream_need(8), evidence_from(bare_record(rate)))
+
+    assert f"headroom {shown}" in verdict.reason
+    assert str(rate) in verdict.reason or rate > 8

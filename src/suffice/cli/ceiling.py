@@ -55,6 +55,10 @@ def ceiling(
     if model is None and (batch != 1 or depth != 0):
         raise UsageError("--batch and --depth need a --model: without one the KV cache is not known")
     roofs, source = _roofs(bandwidth, device, tflops)
+    if shape is not None and shape.context_length is not None and max(depth, prompt_tokens) > shape.context_length:
+        raise UsageError(
+            f"--depth {depth} and --prompt-tokens {prompt_tokens}: this model was made for {shape.context_length} tokens"
+        )
     if shape is not None:
         workload = Workload(
             depth=depth, batch=batch, prompt_tokens=prompt_tokens, n_ubatch=ubatch, type_k=kv_type, type_v=kv_type

@@ -52,6 +52,7 @@ def check(
     Example: suffice check --model model.gguf --need 8 --margin 1.5
     """
     from suffice.cli.output import Progress, print_text, warn
+    from suffice.cli.paths import check_outputs
     from suffice.cli.session import EngineChoice, run_and_save
     from suffice.cli.verdicts import VERDICT_EXIT_CODES, with_margin
     from suffice.decide.compare import decide as decide_machines
@@ -66,6 +67,8 @@ def check(
     model_file = _model(model, demand, demand_file)
     _check_context(demand, model_file)
     record_path = out or _default_path(model_file)
+    memo_path = memo or record_path.with_suffix(".md")
+    check_outputs({"--out": record_path, "--memo": memo_path}, [*model_file.parts, demand_file, prompt, engine_library])
     prompt_length = prompt_tokens or _prompt_tokens(demand)
     request = RunRequest(
         model=model_file,
@@ -86,7 +89,6 @@ def check(
         choice = EngineChoice(name=engine, library=engine_library)
         record = run_and_save(request, choice, record_path, progress, resume=resume)
     decision = decide_machines(demand, [evidence_from(record)])
-    memo_path = memo or record_path.with_suffix(".md")
     write_atomically(memo_path, memo_markdown(demand, decision, record))
     warn(record.warnings)
     if json_output:

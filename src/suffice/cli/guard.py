@@ -29,11 +29,13 @@ def guard(
     from dataclasses import asdict
 
     from suffice.cli.output import print_json, print_text
+    from suffice.cli.paths import check_outputs
     from suffice.decide.guard import guard_floor
     from suffice.loaders.any_record import load_any_record
     from suffice.records.store import write_atomically
     from suffice.report.junit import junit_xml
 
+    check_outputs({"--junit": junit}, [run])
     result = guard_floor(load_any_record(run), options.positive(floor, "--floor"))
     if junit is not None:
         write_atomically(junit, junit_xml(result, name=run.name))

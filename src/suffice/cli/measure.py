@@ -40,17 +40,21 @@ def measure(
     Example: suffice measure model.gguf --budget 30s --out run.json
     """
     from suffice.cli.output import Progress, print_text, warn
+    from suffice.cli.paths import check_outputs
     from suffice.loaders.llama_bench import is_llama_bench_file, load_llama_bench
 
     if is_llama_bench_file(model):
+        check_outputs({"--out": out}, [model])
         record = load_llama_bench(model)
         _save(record, out)
     else:
         from suffice.cli.session import EngineChoice, open_model, run_and_save
         from suffice.measure.request import DEFAULT_PROMPT_TOKENS, RunRequest
 
+        model_file = open_model(model)
+        check_outputs({"--out": out}, [*model_file.parts, prompt, engine_library])
         request = RunRequest(
-            model=open_model(model),
+            model=model_file,
             budget_s=budget,
             prompt_tokens=prompt_tokens or DEFAULT_PROMPT_TOKENS,
             depth=depth or 0,

@@ -8,14 +8,17 @@ from typing import Annotated
 import typer
 
 from suffice.errors import UsageError
-from suffice.units import parse_duration_s
+from suffice.units import SECONDS_PER_DAY, parse_duration_s
 
 
 def _duration(text: str) -> float:
     try:
-        return parse_duration_s(text)
+        value_s = parse_duration_s(text)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
+    if value_s > SECONDS_PER_DAY:
+        raise typer.BadParameter(f"{text!r} is more than a day")
+    return value_s
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
@@ -59,7 +62,7 @@ Resume = Annotated[
 ]
 Margin = Annotated[
     float | None,
-    typer.Option("--margin", min=1.0, help="Headroom for peaks and retries. Default: the demand's, or 1.5."),
+    typer.Option("--margin", min=1.0, max=100.0, help="Headroom for peaks and retries. Default: the demand's, or 1.5."),
 ]
 
 

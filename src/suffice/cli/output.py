@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
+from suffice.errors import OutputError, SufficeError
 from suffice.report.json_values import json_text
 from suffice.report.tables import one_line
 
@@ -15,21 +17,48 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 
+class ReaderLeftError(SufficeError):
+    """Whoever read our output (head, less) has left; there is nothing to say and nobody to say it to."""
+
+    exit_code = 141  # 128 + SIGPIPE; 1 would read as "not enough"
+
+
+def _print(text: str) -> None:
+    """Text on stdout, at once: what cannot be printed must not wait for the end to be noticed."""
+    if sys.stdout is None:
+        raise OutputError("the result could not be printed: stdout is closed")
+    # Characters that the terminal cannot show are replaced, never a crash.
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        raise ReaderLeftError from error
+    except OSError as error:
+        raise OutputError(f"the result could not be printed: {error.strerror or error}") from error
+
+
 def print_json(document: object) -> None:
     """One JSON document on stdout; infinity and NaN never reach it."""
-    sys.stdout.write(json_text(document) + "\n")
+    _print(json_text(document))
 
 
 def print_text(text: str) -> None:
-    """Text for a person on stdout. Characters that the terminal cannot show are replaced, never a crash."""
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding) + "\n")
+    """Text for a person on stdout."""
+    _print(text)
+
+
+def _note(line: str) -> None:
+    """A line on stderr; one that cannot be written is no reason to lose a result."""
+    with suppress(AttributeError, OSError, ValueError):
+        sys.stderr.write(line)
+        sys.stderr.flush()
 
 
 def warn(messages: Iterable[str]) -> None:
     """Warnings on stderr, one a line."""
     for message in messages:
-        sys.stderr.write(f"warning: {one_line(message)}\n")
+        _note(f"warning: {one_line(message)}\n")
 
 
 class Progress:
@@ -40,7 +69,7 @@ class Progress:
         self._last = ""
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty():
+        if sys.stderr is not None and sys.stderr.isatty():
             from rich.console import Console  # only where a terminal shows it
 
             self._status = Console(stderr=True).status("starting")
@@ -62,6 +91,5 @@ class Progress:
             return
         kind = "".join(character for character in step if not character.isdigit())
         if kind != self._last:
-            sys.stderr.write(f"suffice: {one_line(step)}\n")
-            sys.stderr.flush()
+            _note(f"suffice: {one_line(step)}\n")
         self._last = kind

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _ENGINE_NAMES = ("llama-cpp-python", "xllamacpp")
 # Saving waits for the disk; a repetition may be shorter than that, and a second of lost work is none.
 _SAVE_EVERY_S = 1.0
+# One request is a part of the budget; an engine that takes so much longer hangs (stopped, or starved by others) and is ended.
+REQUEST_PATIENCE_S = 60.0
+REQUEST_PATIENCE_FACTOR = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +41,7 @@ def run_and_save(
         SufficeError: whatever the run raises; the record at ``out`` holds what was measured before.
     """
     from suffice.measure.clock import RealClock
-    from suffice.measure.engine.client import find_engine
+    from suffice.measure.engine.client import Timeouts, find_engine
     from suffice.measure.machine import RealMachine
     from suffice.measure.run import Surroundings, measure_model
 
@@ -46,7 +49,11 @@ def run_and_save(
         raise UsageError(f"--engine {engine.name}: no such engine; use {' or '.join(_ENGINE_NAMES)}")
     clock = RealClock()
     around = Surroundings(
-        engine=find_engine(library=engine.library, prefer=engine.name),
+        engine=find_engine(
+            library=engine.library,
+            prefer=engine.name,
+            timeouts=Timeouts(request_s=REQUEST_PATIENCE_S + REQUEST_PATIENCE_FACTOR * request.budget_s),
+        ),
         machine=RealMachine(),
         clock=clock,
         progress=progress,

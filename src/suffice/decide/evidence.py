@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from suffice.decide.plausibility import contradictions_in
 from suffice.decide.quantity import Quantity
 from suffice.model.basis import Basis, weakest
 from suffice.model.prefill_curve import PrefillCurve
@@ -184,7 +185,7 @@ def evidence_from(record: RunRecord, name: str | None = None) -> MachineEvidence
         engine_lower_bound=record.engine.lower_bound,
         engine_advice=record.engine.advice,
         flash_attention_unproven=_attention_unproven(record),
-        contradictions=record.contradictions,
+        contradictions=contradictions_in(record),
         model_identity=record.model.identity,
         model_name=record.model.name,
     )

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from suffice.decide.plausibility import contradictions_in
+
 if TYPE_CHECKING:
     from suffice.records.schema import RunRecord
     from suffice.stats.estimate import Estimate
@@ -66,7 +68,7 @@ def _doubt(record: RunRecord) -> str:
     """Why the record is no evidence, or "" when it is."""
     if record.disturbed:
         return f"measured on a busy machine ({'; '.join(record.contention.reasons) or 'marked in the record'})"
-    return record.contradictions[0] if record.contradictions else ""
+    return next(iter(contradictions_in(record)), "")
 
 
 def _judge_interval(estimate: Estimate, floor: float, figures: str) -> tuple[Outcome, str]:

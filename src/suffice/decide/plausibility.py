@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from suffice.units import format_bandwidth, format_bytes
 
 if TYPE_CHECKING:
+    from suffice.records.schema import RunRecord
     from suffice.stats.estimate import Estimate
 
 
@@ -46,3 +47,27 @@ def check_rate(
         )
     doubt = "doubt the bandwidth reading (taken while the machine was busy?) and the bytes per token (are all weights read?)"
     return Plausibility(contradictions=(f"{figures}; {doubt}",))
+
+
+def contradictions_in(record: RunRecord) -> tuple[str, ...]:
+    """What the record says contradicts itself, and whether its decode rate is above its own bandwidth over its own bytes.
+
+    Worked out anew from the numbers, so that a list that was left out or emptied changes nothing. Weights alone are counted,
+    which makes the ceiling higher than it is: what is above it is above it for certain.
+    """
+    readings = (record.bandwidth_before, record.bandwidth_after, record.cache_bandwidth)
+    known = [reading for reading in readings if reading is not None]
+    series = record.measurement.decode
+    streamed = record.model.streamed_bytes
+    if record.contradictions or record.device_kind == "gpu" or not known or not series or not streamed:
+        return record.contradictions
+    best = max(known, key=lambda reading: reading.read_bytes_per_s)
+    high = best.interval_high_bytes_per_s or best.read_bytes_per_s
+    found = check_rate(
+        "decode",
+        series[0].tokens_per_second,
+        ceiling_tokens_per_second=best.read_bytes_per_s / streamed,
+        bandwidth_spread=high / best.read_bytes_per_s - 1,
+        streamed_bytes=streamed,
+    )
+    return found.contradictions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from suffice.decide.constraints import Constraint, Sense
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from suffice.decide.evidence import MachineEvidence
     from suffice.decide.quantity import Quantity
 
+_LARGEST_PLAIN_HEADROOM = 10_000
 _LABELS = {
     "decode_tokens_per_second": "decode",
     "ttft_s": "time to first token",
@@ -38,12 +40,29 @@ def format_value(value: float | None, unit: str) -> str:
     return f"{value:.4g} {unit}"
 
 
+def value_texts(required: float | None, available: float, unit: str) -> tuple[str, str]:
+    """Required and available as text, with more digits where four would make unequal numbers look equal."""
+    texts = format_value(required, unit), format_value(available, unit)
+    if required is None or required == available or texts[0] != texts[1]:
+        return texts
+    return f"{required:.10g} {unit}", f"{available:.10g} {unit}"
+
+
+def required_text(constraint: Constraint) -> str:
+    """What is required: ``at least 8 tokens/s``."""
+    point = constraint.required if constraint.available is None else constraint.available.point
+    text = format_value(None, constraint.unit)
+    if constraint.required is not None:
+        text = value_texts(constraint.required, point or 0.0, constraint.unit)[0]
+    return f"{constraint.sense.value} {text}"
+
+
 def available_text(constraint: Constraint) -> str:
     """What is available, with its range and basis: ``14.2 tokens/s (13.9 to 14.4, measured)``."""
     quantity = constraint.available
     if quantity is None:
         return "unknown"
-    text = format_value(quantity.point, constraint.unit)
+    text = value_texts(constraint.required, quantity.point, constraint.unit)[1]
     if not quantity.interval_known:
         return f"{text} ({quantity.basis}, no interval)"
     if quantity.low is not None and quantity.low == quantity.high:
@@ -63,8 +82,7 @@ def _range_text(quantity: Quantity, unit: str) -> str:
 
 def grade_sentence(constraint: Constraint, grade: str, *, weakened: bool = False) -> str:
     """Why a constraint has its grade; ``weakened``: as measured it has this grade, but the evidence is only a lower bound."""
-    need = f"{constraint.sense.value} {format_value(constraint.required, constraint.unit)}"
-    what = f"{label(constraint.name)} {available_text(constraint)} against {need}"
+    what = f"{label(constraint.name)} {available_text(constraint)} against {required_text(constraint)}"
     margin = "" if constraint.margin == 1 else f" with margin {constraint.margin:g}"
     sentence = {
         "enough": f"Enough{margin}: {what}{_headroom(constraint)}.",
@@ -83,8 +101,17 @@ def _margin_words(constraint: Constraint) -> str:
     return f"the margin of {constraint.margin:g}"
 
 
+def headroom_text(headroom: float | None) -> str:
+    """Headroom with two decimals, rounded down: what is short of 1 or of the margin never reads as if it reached it."""
+    if headroom is None:
+        return "unknown"
+    if headroom >= _LARGEST_PLAIN_HEADROOM:
+        return f"over {_LARGEST_PLAIN_HEADROOM}"
+    return f"{math.floor(headroom * 100) / 100:.2f}"
+
+
 def _headroom(constraint: Constraint) -> str:
-    return "" if constraint.headroom is None else f", headroom {constraint.headroom:.2f}"
+    return "" if constraint.headroom is None else f", headroom {headroom_text(constraint.headroom)}"
 
 
 def flip_sentence(constraint: Constraint, *, lower_bound: bool) -> str:

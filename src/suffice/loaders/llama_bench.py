@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from suffice.stats.estimate import Estimate
 
 _SNIFF_BYTES: Final = 256
+_CPU_BACKENDS: Final = {"", "CPU", "BLAS", "RPC"}
 _Count = Annotated[int, Field(ge=0, le=2**31)]
 
 
@@ -99,7 +100,7 @@ def _record(rows: list[_Row], path: Path) -> RunRecord:
     decode = tuple(_decode(row) for row in generation_rows)
     prefill = None if prompt is None else _prefill(prompt)
     any_row = (generation_rows or prompts)[0]
-    on_gpu = bool(any_row.gpu_info) and any_row.n_gpu_layers > 0
+    on_gpu = _ran_on_gpu(any_row)
     first_rate = decode[0].tokens_per_second if decode else None
     return RunRecord(
         created_at=any_row.test_time,
@@ -129,9 +130,25 @@ def _record(rows: list[_Row], path: Path) -> RunRecord:
     )
 
 
+def _ran_on_gpu(row: _Row) -> bool:
+    """llama-bench gives all layers to a GPU that its build knows, unless told otherwise: -1, its default, means all of them."""
+    backends = {name.strip().upper() for name in row.backends.split(",")} - _CPU_BACKENDS
+    return row.n_gpu_layers != 0 and (bool(row.gpu_info) or bool(backends))
+
+
 def _check_one_setting(rows: list[_Row], path: Path) -> None:
     """Averages over rows with differing settings are numbers of nothing (llama.cpp issue 7673)."""
-    for name in ("model_filename", "n_threads", "type_k", "type_v", "n_gpu_layers", "n_batch", "n_ubatch"):
+    for name in (
+        "model_filename",
+        "n_threads",
+        "type_k",
+        "type_v",
+        "n_gpu_layers",
+        "backends",
+        "gpu_info",
+        "n_batch",
+        "n_ubatch",
+    ):
         values = sorted({str(getattr(row, name)) for row in rows})
         if len(values) > 1:
             raise RecordError(

@@ -47,6 +47,18 @@ def open_model_file(path: Path) -> ModelFile:
     return ModelFile(path=parts[0], parts=parts, shape=shape_from_header(header))
 
 
+def file_marks(parts: tuple[Path, ...]) -> tuple[tuple[int, int, int], ...]:
+    """Size, time of change and inode of each part: what differs when a file was changed or replaced. Missing parts have none."""
+    marks = []
+    for part in parts:
+        try:
+            status = part.stat()
+        except OSError:
+            continue
+        marks.append((status.st_size, status.st_mtime_ns, status.st_ino))
+    return tuple(marks)
+
+
 def resolve_model(reference: Path) -> ModelFile:
     """The model behind what a user wrote: the path of a GGUF file, or ``sample:smollm2-135m``.
 

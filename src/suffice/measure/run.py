@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from suffice.decide.disturbance import Disturbance, judge_disturbance
 from suffice.decide.plausibility import check_rate
+from suffice.loaders.model_file import file_marks
 from suffice.measure.attention import PLAIN_CACHE_TYPES, PROBE_SHARE, compare_attention, probe_depth
 from suffice.measure.engine.seam import EngineSettings
 from suffice.measure.request import RunRequest, check_request, check_same_run
@@ -98,6 +99,7 @@ class _Run:
         self._session: Session
         check_request(request, self._facts)
         around.progress("reading and hashing the model")
+        self._marks = file_marks(request.model.parts)
         self._record = blank_record(request, self._facts, around.engine.identity)
         if earlier is not None:
             check_same_run(earlier, self._record, asdict(self._settings()))
@@ -116,6 +118,9 @@ class _Run:
         self._update(ceiling=self._ceiling())
         if self._fits():
             self._measure_engine()
+        if file_marks(self._request.model.parts) != self._marks:
+            changed = "the model file was changed or replaced while it was measured: the hash may be another model's"
+            self._update(contradictions=(*self._record.contradictions, changed))
         self._update(complete=True, warnings=tuple(self._warnings))
         return self._record
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from suffice.model.gguf_header import GgufHeader, MetadataValue
 
+_LONGEST_ARCHITECTURE: Final = 64
 _LARGEST: Final = 1 << 40  # no count in a model's metadata comes near; larger ones are damage
 
 
@@ -73,15 +74,21 @@ class Metadata:
 
     def flags(self, key: str, n_layer: int) -> tuple[bool, ...] | None:
         """One yes or no for each layer, or None when the key is absent or is not an array."""
-        if not isinstance(self.values.get(self._full(key)), tuple):
+        value = self.values.get(self._full(key))
+        if not isinstance(value, tuple):
             return None
-        return tuple(bool(item) for item in self.per_layer(key, n_layer))
+        if len(value) < n_layer or not all(isinstance(item, int) for item in value):
+            raise ModelFileError(
+                f"{self.source}: metadata key {self._full(key)} does not hold a yes or no for each of {n_layer} layers; "
+                "the file is damaged"
+            )
+        return tuple(bool(item) for item in value[:n_layer])
 
     def _full(self, key: str) -> str:
         return f"{self.architecture}.{key}"
 
     def _checked(self, key: str, value: MetadataValue) -> int:
-        if not isinstance(value, int) or not 0 <= value <= _LARGEST:
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
             raise ModelFileError(
                 f"{self.source}: metadata key {self._full(key)} is not a sensible count; the file is damaged"
             )
@@ -95,7 +102,7 @@ def metadata_of(header: GgufHeader) -> Metadata:
         ModelFileError: the file does not name its architecture.
     """
     architecture = header.metadata.get("general.architecture")
-    if not isinstance(architecture, str) or not architecture:
+    if not isinstance(architecture, str) or not 0 < len(architecture) <= _LONGEST_ARCHITECTURE:
         raise ModelFileError(f"{header.source}: general.architecture is missing; get a complete GGUF file of the model")
     return Metadata(source=header.source, architecture=architecture, values=header.metadata)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.errors import ModelFileError
 from suffice.model.attention import kv_layout, layers_with_own_kv
+from suffice.model.consistency import check_against_tensors
 from suffice.model.kv_cache import DEFAULT_KV_TYPE, KvLayout
 from suffice.model.metadata import array_length, metadata_of
 from suffice.model.weights import TOKEN_EMBEDDING, WeightGroup, WeightUse, weight_groups
@@ -155,6 +156,9 @@ class ModelShape:
         return float(sum(_FLOPS_PER_MULTIPLY_ADD * group.matmul_elements for group in groups))
 
 
+_MAX_NAME_CHARACTERS: Final = 200  # a longer name is no name, and would be repeated in every table
+
+
 def shape_from_header(header: GgufHeader) -> ModelShape:
     """The shape of the model in a GGUF file.
 
@@ -169,15 +173,17 @@ def shape_from_header(header: GgufHeader) -> ModelShape:
     n_layer = _layers(metadata)
     with_kv = layers_with_own_kv(metadata, n_layer)
     name = header.metadata.get("general.name")
+    kv = kv_layout(metadata, n_layer, (tensor.name for tensor in header.tensors))
+    check_against_tensors(header, metadata, n_layer, kv)
     return ModelShape(
-        name=name if isinstance(name, str) and name.strip() else header.source,
+        name=(name if isinstance(name, str) and name.strip() else header.source)[:_MAX_NAME_CHARACTERS],
         architecture=metadata.architecture,
         n_layer=n_layer,
         n_embd=metadata.required_count("embedding_length"),
         n_vocab=_vocabulary(header, metadata),
         context_length=metadata.count("context_length") or None,
         weights=weight_groups(header, metadata, n_layer, with_kv),
-        kv=kv_layout(metadata, n_layer, (tensor.name for tensor in header.tensors)),
+        kv=kv,
         file_bytes=header.file_bytes,
     )
 

@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from suffice.errors import OutputError, RecordError
 from suffice.loaders.files import read_small_file
+from suffice.records.check import check_record
 from suffice.records.schema import SCHEMA_VERSION, RunRecord
-from suffice.stats.intervals import median
 from suffice.units import MIB
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
 
-    from suffice.stats.estimate import Estimate
-
 _MAX_RECORD_BYTES: Final = 256 * MIB
 _MAX_INTEGER_DIGITS: Final = 20  # what 64 bits hold
-_RELATIVE_TOLERANCE: Final = 1e-6  # a rounding of the plain numbers by another tool is not an edit
 
 
 def to_json(record: RunRecord) -> str:
@@ -86,9 +83,26 @@ def load_json(path: Path) -> Any:  # noqa: ANN401  # JSON is whatever the file h
     """
     text = read_small_file(path, limit_bytes=_MAX_RECORD_BYTES, error=RecordError)
     try:
-        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float, parse_int=_bounded_int)
-    except (ValueError, RecursionError) as error:
+        return json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_unique_keys,
+            parse_float=_finite_float,
+            parse_int=_bounded_int,
+        )
+    except RecursionError as error:
+        raise RecordError(f"{path} is not usable JSON: it is nested too deeply") from error
+    except ValueError as error:
         raise RecordError(f"{path} is not valid JSON: {error}") from error
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice[:60]!r} stands there twice")
+    return document
 
 
 def _refuse_constant(name: str) -> float:
@@ -155,72 +169,3 @@ def _first_complaint(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"]) or "the document"
     return f"field '{where}': {first['msg']}"
-
-
-def check_record(record: RunRecord, *, source: str) -> None:
-    """Refuse records whose numbers are impossible or disagree with their own samples.
-
-    Raises:
-        RecordError: with the field and both values.
-    """
-    measurement = record.measurement
-    series = measurement.decode
-    numbers: list[tuple[str, float | None, Estimate | None]] = [
-        ("decode_tokens_per_second", record.decode_tokens_per_second, series[0].tokens_per_second if series else None),
-        (
-            "prefill_tokens_per_second",
-            record.prefill_tokens_per_second,
-            measurement.prefill.tokens_per_second if measurement.prefill else None,
-        ),
-        ("ttft_s", record.ttft_s, measurement.ttft_s),
-        *((f"decode at depth {other.depth}", None, other.tokens_per_second) for other in series[1:]),
-    ]
-    for name, plain, estimate in numbers:
-        _check_number(name, plain, estimate, source)
-    _check_raw(record, source)
-    if record.device_kind not in ("cpu", "gpu"):
-        raise RecordError(f"{source}: device_kind is {record.device_kind!r}; it is 'cpu' or 'gpu'")
-
-
-def _check_number(name: str, plain: float | None, estimate: Estimate | None, source: str) -> None:
-    """A plain number, the estimate that it repeats, and the samples that the estimate comes from."""
-    if plain is not None and plain <= 0:
-        raise RecordError(f"{source}: {name} is {plain:g}; a rate or a time is positive, and unknown is null")
-    if estimate is None:
-        return
-    interval = () if estimate.interval is None else (estimate.interval.low, estimate.interval.high)
-    if min((estimate.point, *interval, *estimate.samples)) <= 0:
-        raise RecordError(f"{source}: the estimate of {name} holds a value that is not positive; unknown is null")
-    if estimate.interval is not None and not estimate.interval.low <= estimate.point <= estimate.interval.high:
-        raise RecordError(f"{source}: the estimate of {name} lies outside of its own interval; the record was edited")
-    own = median(estimate.samples) if estimate.samples else estimate.point
-    for value in (plain, estimate.point):
-        if value is not None and not math.isclose(value, own, rel_tol=_RELATIVE_TOLERANCE):
-            raise RecordError(f"{source}: {name} is {value:g} but its own samples give {own:g}; the record was edited")
-
-
-def _check_raw(record: RunRecord, source: str) -> None:
-    """Raw times and sizes that no measurement can have."""
-    measurement, model = record.measurement, record.model
-    prefill = measurement.prefill
-    rows = [row for series in measurement.decode for row in series.step_s]
-    rows += [] if prefill is None else [*prefill.chunk_s, tuple(map(float, prefill.chunk_tokens))]
-    if any(value <= 0 for row in rows for value in row):
-        raise RecordError(f"{source}: raw samples hold a time or a size that is not positive")
-    if any(series.depth < 0 for series in measurement.decode):
-        raise RecordError(f"{source}: a decode series has a negative depth")
-    readings = (record.bandwidth_before, record.bandwidth_after, record.cache_bandwidth)
-    sizes = {
-        "model.file_bytes": model.file_bytes,
-        "model.streamed_bytes": model.streamed_bytes,
-        "memory_usable_bytes": record.memory_usable_bytes,
-        "bandwidth": min((r.read_bytes_per_s for r in readings if r is not None), default=None),
-        "measurement.prefill.prompt_tokens": None if prefill is None else prefill.prompt_tokens,
-    }
-    for name, size in sizes.items():
-        if size is not None and size <= 0:
-            raise RecordError(f"{source}: {name} is {size:g}; a size is positive, and unknown is null")
-    if (model.kv_bytes_per_token or 0) < 0 or model.kv_state_bytes < 0:
-        raise RecordError(f"{source}: the model's KV cache has a negative size")
-    if any(layers.count < 0 or layers.bytes_per_token < 0 or (layers.window or 0) < 0 for layers in model.kv_layers):
-        raise RecordError(f"{source}: the model's KV layers have a negative size")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from suffice.decide import words
 from suffice.decide.verdict import Grade
-from suffice.decide.wording import available_text, format_value, label
+from suffice.decide.wording import available_text, headroom_text, label, required_text
 from suffice.report.json_values import json_text
 from suffice.report.tables import one_line, plain_table
 
@@ -56,9 +56,9 @@ def constraint_rows(verdict: Verdict) -> list[list[str]]:
         rows.append(
             [
                 label(constraint.name),
-                f"{constraint.sense.value} {format_value(constraint.required, constraint.unit)}",
+                required_text(constraint),
                 available_text(constraint),
-                ("unknown" if headroom is None else f"{headroom:.2f}") + margin,
+                headroom_text(headroom) + margin,
                 item.grade.value if constraint.judged else "not judged",
             ]
         )

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_LINE_BREAKS = ("Zl", "Zp")  # U+2028 and U+2029
+_MAX_CELL_CHARACTERS = 300
 _WIDE = ("W", "F")  # East Asian wide and full-width characters take two columns
 
 
@@ -18,12 +20,21 @@ def display_width(text: str) -> int:
 
 def one_line(text: str) -> str:
     """A text from outside on one line, without control characters that a terminal would obey."""
-    return "".join(" " if c in "\r\n\t" else c for c in text if c in "\r\n\t" or unicodedata.category(c)[0] != "C")
+    return "".join(
+        " " if c in "\r\n\t" or unicodedata.category(c) in _LINE_BREAKS else c
+        for c in text
+        if c in "\r\n\t" or unicodedata.category(c)[0] != "C"
+    )
+
+
+def _clipped(cell: str) -> str:
+    """A cell that cannot make a table of megabytes."""
+    return cell if len(cell) <= _MAX_CELL_CHARACTERS else cell[: _MAX_CELL_CHARACTERS - 1] + "…"
 
 
 def plain_table(rows: Sequence[Sequence[str]]) -> str:
     """Columns aligned to the left, two spaces apart; the first row is the header."""
-    cells = [[one_line(cell) for cell in row] for row in rows]
+    cells = [[_clipped(one_line(cell)) for cell in row] for row in rows]
     widths = [max(display_width(cell) for cell in column) for column in zip(*cells, strict=True)]
     lines = []
     for row in cells:

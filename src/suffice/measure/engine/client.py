@@ -32,6 +32,7 @@ _ILLEGAL_HINT: Final = (
     "; the library was compiled for another CPU, or by a compiler that gets AMX wrong (GCC 12 does): compile it with "
     f"{NATIVE_COMMAND}, or use the prebuilt engine with --engine xllamacpp"
 )
+_SHRUNK_HINT: Final = "; the model file became shorter, or its disk failed, while it was read"
 _KILLED_HINT: Final = "; if you did not end it yourself, the system did, most likely because memory ran out"
 
 
@@ -270,7 +271,7 @@ def describe_exit(code: int | None) -> tuple[str, str]:
         name = signal.Signals(-code).name
     except ValueError:
         name = f"signal {-code}"
-    hints = {"SIGILL": _ILLEGAL_HINT, "SIGKILL": _KILLED_HINT}
+    hints = {"SIGILL": _ILLEGAL_HINT, "SIGKILL": _KILLED_HINT, "SIGBUS": _SHRUNK_HINT}
     return f"died of {name}", hints.get(name, "")
 
 

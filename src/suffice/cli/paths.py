@@ -1,0 +1,55 @@
+"""Outputs must not destroy anything: no input, no other output, no file that suffice did not write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from suffice.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_SNIFF_BYTES: Final = 64
+# How what suffice writes begins; an existing file that begins otherwise is somebody's and is not replaced.
+OURS: Final = {"--out": (b"{",), "--memo": (b"# Verdict:",), "--junit": (b"<?xml", b"<testsuite")}
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | None]) -> None:
+    """Refuse, before anything is measured, outputs that would replace an input, each other, or a stranger's file.
+
+    Args:
+        outputs: flag (``--out``, ``--memo``, ``--junit``) -> path, None when it is not asked for.
+        inputs: files that the command reads.
+
+    Raises:
+        UsageError: with the flag and what stands in its way.
+    """
+    wanted = {flag: path for flag, path in outputs.items() if path is not None}
+    for flag, path in wanted.items():
+        for other in inputs:
+            if other is not None and _same(path, other):
+                raise UsageError(f"{flag} {path} is the file {other} that this command reads; give another name")
+        for other_flag, other_path in wanted.items():
+            if other_flag != flag and _same(path, other_path):
+                raise UsageError(f"{flag} and {other_flag} would both write {path}; give two names")
+        _check_existing(flag, path)
+
+
+def _same(first: Path, second: Path) -> bool:
+    try:
+        return first.samefile(second)
+    except (OSError, ValueError):  # one of the two is not there (yet)
+        return Path(first).absolute() == Path(second).absolute()
+
+
+def _check_existing(flag: str, path: Path) -> None:
+    try:
+        if not path.is_file():
+            return
+        with path.open("rb") as file:
+            start = file.read(_SNIFF_BYTES)
+    except (OSError, ValueError):
+        return  # writing it will fail with its own message
+    if start.strip() and not start.startswith(OURS[flag]):
+        raise UsageError(f"{flag} {path} exists and is no file that suffice wrote; remove it or give another name")
