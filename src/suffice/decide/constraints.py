@@ -254,7 +254,7 @@ def _wall_time(demand: Demand, evidence: MachineEvidence) -> Constraint | None:
 
 
 def _memory(demand: Demand, evidence: MachineEvidence) -> Constraint | None:
-    context = demand.needed_context_tokens or 0
+    context = demand.needed_context_tokens or evidence.run_context_tokens
     needed = evidence.memory_needed_bytes(context, demand.streams)
     stated = demand.memory_bytes
     usable = stated if stated is not None else evidence.memory_usable_bytes
@@ -269,7 +269,9 @@ def _memory(demand: Demand, evidence: MachineEvidence) -> Constraint | None:
         available=Quantity(point=usable, low=usable, high=usable, basis=basis),
         margin=1.0,
         of_speed=False,
-        note=f"weights, buffers and the KV cache of {context} tokens x {demand.streams} streams",
+        note=f"weights, buffers and a KV cache of {context} tokens for each of {demand.streams} streams"
+        if demand.streams > 1
+        else f"weights, buffers and a KV cache of {context} tokens",
     )
 
 

@@ -54,6 +54,7 @@ class MachineEvidence:
     overhead_bytes: float
     memory_usable_bytes: float | None
     context_length: int | None
+    run_context_tokens: int  # context that the run had open; 0: the record does not say
     streamed_bytes: float | None
     disturbed: bool | None
     disturbance_reasons: tuple[str, ...]
@@ -179,6 +180,7 @@ def evidence_from(record: RunRecord, name: str | None = None) -> MachineEvidence
         # What the host has left says nothing about a GPU's memory, which held the model when it was measured.
         memory_usable_bytes=None if record.device_kind == "gpu" else record.memory_usable_bytes,
         context_length=record.model.context_length,
+        run_context_tokens=_whole(record.settings.get("n_ctx")),
         streamed_bytes=record.model.streamed_bytes,
         disturbed=record.disturbed,
         disturbance_reasons=record.contention.reasons,
@@ -195,6 +197,10 @@ def _overhead_bytes(record: RunRecord) -> float:
     """Buffers beside weights and cache, as the engine told; settings are anything that a record's writer put there."""
     value = record.settings.get("compute_buffer_bytes")
     return float(value) if isinstance(value, int | float) and value > 0 else 0.0
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def _weights_bytes(record: RunRecord) -> float | None:

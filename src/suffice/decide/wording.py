@@ -111,7 +111,12 @@ def headroom_text(headroom: float | None) -> str:
 
 
 def _headroom(constraint: Constraint) -> str:
-    return "" if constraint.headroom is None else f", headroom {headroom_text(constraint.headroom)}"
+    if constraint.headroom is None:
+        return ""
+    text, low = headroom_text(constraint.headroom), constraint.headroom_range[0]
+    # The low end decides, so it must be seen where the point alone would say something else.
+    ends = "" if low is None or headroom_text(low) == text else f" ({headroom_text(low)} at the low end)"
+    return f", headroom {text}{ends}"
 
 
 def flip_sentence(constraint: Constraint, *, lower_bound: bool) -> str:
