@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from suffice.cli import options
+
+if TYPE_CHECKING:
+    from suffice.measure.bandwidth import BandwidthResult
 
 
 def bandwidth(
@@ -16,6 +20,9 @@ def bandwidth(
         int | None,
         typer.Option("--buffer-mib", min=1, help="Size of the buffer. Default: 4 times the last-level cache."),
     ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Also write the JSON document here.")
+    ] = None,
     json_output: options.Json = False,
 ) -> None:
     """Sustained read bandwidth of this machine's memory: the best of several kernels over a sweep of thread counts.
@@ -24,15 +31,17 @@ def bandwidth(
 
     Example: suffice bandwidth --json
     """
-    from dataclasses import asdict
-
     from suffice.cli.output import Progress, print_json, print_text
+    from suffice.cli.paths import check_outputs
     from suffice.measure.bandwidth import measure_bandwidth
     from suffice.measure.cpu import read_cpu_facts
     from suffice.measure.limits import read_cpu_limits, read_memory_limits
+    from suffice.records.store import write_atomically
     from suffice.report.bandwidth import bandwidth_text
+    from suffice.report.json_values import json_text
     from suffice.units import MIB
 
+    check_outputs({"--out": out}, [])
     limits = read_cpu_limits()
     with Progress() as progress:
         result = measure_bandwidth(
@@ -44,23 +53,30 @@ def bandwidth(
             threads=threads,
             progress=progress,
         )
+    document = _document(result, limits.usable_cpus)
+    if out is not None:
+        write_atomically(out, json_text(document) + "\n")
     if json_output:
-        interval = result.read.interval
-        print_json(
-            {
-                "read_bytes_per_s": result.read.point,
-                "interval": None if interval is None else asdict(interval),
-                "samples_bytes_per_s": list(result.read.samples),
-                "threads": result.threads,
-                "kernel": result.kernel,
-                "buffer_bytes": result.buffer_bytes,
-                "llc_bytes": result.llc_bytes,
-                "cache_resident": result.cache_resident,
-                "method": result.method,
-                "basis": result.basis.value,
-                "usable_cpus": limits.usable_cpus,
-                "candidates": [asdict(candidate) for candidate in result.candidates],
-            }
-        )
+        print_json(document)
         return
     print_text(bandwidth_text(result))
+
+
+def _document(result: BandwidthResult, usable_cpus: int) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    interval = result.read.interval
+    return {
+        "read_bytes_per_s": result.read.point,
+        "interval": None if interval is None else asdict(interval),
+        "samples_bytes_per_s": list(result.read.samples),
+        "threads": result.threads,
+        "kernel": result.kernel,
+        "buffer_bytes": result.buffer_bytes,
+        "llc_bytes": result.llc_bytes,
+        "cache_resident": result.cache_resident,
+        "method": result.method,
+        "basis": result.basis.value,
+        "usable_cpus": usable_cpus,
+        "candidates": [asdict(candidate) for candidate in result.candidates],
+    }
