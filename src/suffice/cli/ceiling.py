@@ -45,13 +45,13 @@ def ceiling(
 
     Example: suffice ceiling --bandwidth 40 --weights 3.5
     """
-    from suffice.cli.session import open_model
+    from suffice.loaders.model_file import resolve_model
     from suffice.model.ceiling import Workload, ceiling_of_bytes
     from suffice.units import GIGA
 
     if (weights is None) == (model is None):
         raise UsageError("give either --weights in GB or --model with a GGUF file")
-    shape = None if model is None else open_model(model).shape  # before any measuring
+    shape = None if model is None else resolve_model(model).shape  # before any measuring
     if model is None and (batch != 1 or depth != 0):
         raise UsageError("--batch and --depth need a --model: without one the KV cache is not known")
     roofs, source = _roofs(bandwidth, device, tflops)

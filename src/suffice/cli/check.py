@@ -117,18 +117,18 @@ def _demand(demand_file: Path | None, need: float | None) -> Demand:
 
 
 def _model(model: Path | None, demand: Demand, demand_file: Path | None) -> ModelFile:
-    from suffice.cli.session import open_model
+    from suffice.loaders.model_file import resolve_model
 
     if model is not None:
-        return open_model(model)
+        return resolve_model(model)
     if demand.model is None:
         raise UsageError(
             "which model? Give --model FILE.gguf, state 'model' in the demand, or use --model sample:smollm2-135m"
         )
     stated = Path(demand.model)
     if stated.is_absolute() or demand.model.startswith("sample:") or demand_file is None:
-        return open_model(stated)
-    return open_model(demand_file.parent / stated)
+        return resolve_model(stated)
+    return resolve_model(demand_file.parent / stated)
 
 
 def _check_context(demand: Demand, model: ModelFile) -> None:

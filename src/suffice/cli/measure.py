@@ -48,10 +48,11 @@ def measure(
         record = load_llama_bench(model)
         _save(record, out)
     else:
-        from suffice.cli.session import EngineChoice, open_model, run_and_save
+        from suffice.cli.session import EngineChoice, run_and_save
+        from suffice.loaders.model_file import resolve_model
         from suffice.measure.request import DEFAULT_PROMPT_TOKENS, RunRequest
 
-        model_file = open_model(model)
+        model_file = resolve_model(model)
         check_outputs({"--out": out}, [*model_file.parts, prompt, engine_library])
         request = RunRequest(
             model=model_file,

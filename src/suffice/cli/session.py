@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from suffice.cli.output import Progress
-    from suffice.loaders.model_file import ModelFile
+    from suffice.measure.clock import Clock
     from suffice.measure.request import RunRequest
     from suffice.records.schema import RunRecord
 
@@ -79,11 +79,8 @@ def _earlier(out: Path | None, *, resume: bool) -> RunRecord | None:
 class _Saver:
     """Writes the record, not more often than once in a while, and always when it is complete."""
 
-    def __init__(self, out: Path | None, clock: object) -> None:
-        from suffice.measure.clock import RealClock
-
-        self._out = out
-        self._clock = clock if isinstance(clock, RealClock) else RealClock()
+    def __init__(self, out: Path | None, clock: Clock) -> None:
+        self._out, self._clock = out, clock
         self._last_s: float | None = None
 
     def __call__(self, record: RunRecord) -> None:
@@ -95,10 +92,3 @@ class _Saver:
         if record.complete or self._last_s is None or now_s - self._last_s >= _SAVE_EVERY_S:
             save_record(record, self._out)
             self._last_s = now_s
-
-
-def open_model(path: Path) -> ModelFile:
-    """The model file, with the hint for people who have none at hand."""
-    from suffice.loaders.model_file import resolve_model
-
-    return resolve_model(path)

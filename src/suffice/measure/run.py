@@ -310,8 +310,11 @@ class _Run:
             return
         self._around.progress("trying flash attention on and off")
         self._session, probe = compare_attention(self._session, open_off, depth)
-        resolved = {"flash_attention": not probe.off_is_faster, "attention_probe": asdict(probe)}
-        self._update(settings={**self._record.settings, **resolved})
+        # Of the session that goes on: its buffers have other sizes than those of the one that was left.
+        settings = settings_record(self._settings(), self._session.facts)
+        settings |= {"n_threads": threads.decode, "n_threads_batch": threads.prefill}
+        settings |= {"flash_attention": not probe.off_is_faster, "attention_probe": asdict(probe)}
+        self._update(settings=settings)
 
     def _choose_threads(self, session: Session) -> ThreadChoice:
         candidates = self._facts.thread_candidates
