@@ -30,6 +30,7 @@ LEVELS = {
     "decide": 2,
     "loaders": 3,
     "records": 3,
+    "slices": 3,
     "measure": 3,
     "report": 3,
     "compat": 4,
@@ -58,7 +59,7 @@ NO_SCALE_FACTORS = {
     ("measure/engine/fake.py", "1000"),  # a vocabulary of the fake
     ("measure/engine/enginelog.py", "1000"),  # lines and characters that are kept
     ("model/metadata.py", "1 << 40"),  # a count that no metadata reaches
-    ("records/check.py", "1e-6"),  # a relative tolerance
+    ("records/alike.py", "1e-6"),  # a relative tolerance
 }
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,66 @@ def test_clocks_do_not_go_back() -> None:
         FakeClock().advance(-1)
     clock = RealClock()
     assert clock.now_s() <= clock.now_s()
+
+
+def test_a_batch_costs_little_more_than_one_and_each_cache_is_read() -> None:
+    """0.02 s + 7 further sequences x 1 ms + 8 caches of 100 tokens x 0.01 ms is 35 ms, over 2 threads."""
+    engine = FakeEngine(speed=FakeSpeed(decode_step_s=0.02, decode_step_s_per_depth=0.00001))
+    session = engine.open(MODEL, replace(SETTINGS, n_sequences=8))
+    session.prefill(100)
+    session.spread(8)
+    assert session.decode(1, batch=8) == pytest.approx((0.0175,))
+    assert session.facts.resolved.n_sequences == 8
+
+
+def test_sequences_must_be_equally_deep() -> None:
+    """After a prefill only sequence 0 is filled; spread makes copies, rewind cuts all, and prefill starts anew."""
+    session = FakeEngine().open(MODEL, replace(SETTINGS, n_sequences=3))
+    session.decode(2, batch=3)
+    session.prefill(10)
+    with pytest.raises(EngineError, match=r"\[10, 0, 0\].*spread\(3\)"):
+        session.decode(1, batch=3)
+    session.spread(3)
+    session.decode(5, batch=3)
+    session.decode(1)
+    assert session.rewind(10)
+    assert len(session.decode(1, batch=3)) == 1
+    with pytest.raises(EngineError, match="1 to 3"):
+        session.decode(1, batch=4)
+
+
+def test_a_model_that_cannot_spread_says_so() -> None:
+    """The behaviour plants it."""
+    session = FakeEngine(behaviour=FakeBehaviour(can_spread=False)).open(MODEL, replace(SETTINGS, n_sequences=2))
+    with pytest.raises(EngineError, match="cannot copy"):
+        session.spread(2)
+
+
+def test_any_cost_can_be_planted_per_model_file() -> None:
+    """A cost per layer, told apart by the file's name, is what the session then takes, whatever the threads."""
+    engine = FakeEngine(
+        step_cost=lambda model, depth, batch: 0.5 + int(model.stem) * (1 + depth / 100) * batch,
+        prefill_cost=lambda model, depth, tokens: int(model.stem) * (tokens + depth),
+    )
+    for layers in (2, 4):
+        session = engine.open(Path(f"{layers}.gguf"), replace(SETTINGS, n_sequences=2))
+        assert session.prefill(200).seconds == (layers * 100.0, layers * 200.0)
+        session.spread(2)
+        assert session.decode(1, batch=2) == (0.5 + layers * 3 * 2,)
+
+
+def test_fake_experts_are_drawn_for_each_token() -> None:
+    """One token touches 2, eight tokens between 2 and 16, each layer for itself; a dense model has none."""
+    settings = replace(SETTINGS, n_sequences=8, watch_experts=True)
+    session = FakeEngine(behaviour=FakeBehaviour(n_expert=64, n_expert_layers=3)).open(MODEL, settings)
+    alone = session.experts_touched(4)
+    assert session.rewind(0)
+    together = session.experts_touched(4, batch=8)
+    assert alone is not None
+    assert together is not None
+    assert [use.distinct_per_step for use in alone] == [(2,) * 4] * 3
+    assert all(2 < count <= 16 for use in together for count in use.distinct_per_step)
+    assert session.depth == 4
+    assert FakeEngine().open(MODEL, settings).experts_touched(1) is None
+    with pytest.raises(EngineError, match="watch_experts"):
+        FakeEngine().open(MODEL, SETTINGS).experts_touched(1)

@@ -10,9 +10,9 @@ from suffice.errors import DemandError, EngineError, EngineMissingError
 from suffice.measure.engine import protocol
 from suffice.measure.engine.fake import FAKE_IDENTITY, FakeEngine
 from suffice.measure.engine.library import LibraryChoice
-from suffice.measure.engine.seam import ChunkTimings, EngineSettings
+from suffice.measure.engine.seam import ChunkTimings, EngineSettings, ExpertUse
 
-SETTINGS = EngineSettings(n_ctx=64, n_threads=1, n_threads_batch=2, type_v="q8_0")
+SETTINGS = EngineSettings(n_ctx=64, n_threads=1, n_threads_batch=2, type_v="q8_0", n_sequences=3, watch_experts=True)
 
 
 def through_json(value: object) -> object:
@@ -31,6 +31,7 @@ def test_values_of_the_seam_survive_the_pipe() -> None:
     """Settings, identity, facts and timings are equal to what was sent."""
     facts = FakeEngine().open(Path("m.gguf"), SETTINGS).facts
     timings = ChunkTimings(tokens=(512, 3), seconds=(0.25, 1e-9))
+    use = ExpertUse(layer=3, distinct_per_step=(2, 5), n_used=2, n_expert=8)
     choice = LibraryChoice(name="x", version=None, library=Path("/a/b"), preload=(Path("/a/c"),), prebuilt=True)
 
     def copy(value: object) -> dict[str, object]:
@@ -42,6 +43,8 @@ def test_values_of_the_seam_survive_the_pipe() -> None:
     assert protocol.identity_from_json(copy(dataclasses.asdict(FAKE_IDENTITY))) == FAKE_IDENTITY
     assert protocol.facts_from_json(copy(dataclasses.asdict(facts))) == facts
     assert protocol.timings_from_json(copy(dataclasses.asdict(timings))) == timings
+    assert protocol.experts_from_json([copy(dataclasses.asdict(use))]) == (use,)
+    assert protocol.experts_from_json(None) is None
 
 
 def test_errors_are_raised_again_under_their_own_class() -> None:

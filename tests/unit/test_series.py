@@ -12,6 +12,7 @@ import pytest
 from suffice.measure.engine.fake import FakeBehaviour, FakeClock, FakeEngine, FakeSession, FakeSpeed
 from suffice.measure.engine.seam import EngineSettings
 from suffice.measure.series import (
+    DecodeAt,
     MAX_STEPS,
     MIN_STEPS,
     SeriesPlan,
@@ -67,7 +68,7 @@ def test_raw_samples_are_kept() -> None:
     """Every step of every repetition and every chunk is there: 8 rows of 10 steps, 8 rows of 2 chunks."""
     state = _run()
 
-    assert [len(row) for row in state.step_rows[512]] == [10] * 8
+    assert [len(row) for row in state.step_rows[DecodeAt(512)]] == [10] * 8
     assert [len(row) for row in state.chunk_rows] == [2] * 8
     assert state.chunk_tokens == (512, 512)
     assert set(state.stopped.values()) == {StopReason.NARROW}
@@ -78,7 +79,7 @@ def test_every_depth_is_measured_where_it_says(depth: int) -> None:
     """No matter how the prompt compares with the depth, each step is timed at its own depth."""
     state = _run(depth=depth)
 
-    for measured, rows in state.step_rows.items():
+    for (measured, _batch), rows in state.step_rows.items():
         for row in rows:
             assert row[0] == pytest.approx(0.02 + measured * 1e-5)
             assert row[-1] == pytest.approx(0.02 + (measured + 9) * 1e-5)
@@ -89,7 +90,7 @@ def test_models_that_cannot_be_cut_back_are_filled_again(depth: int) -> None:
     """With recurrent state a rewind fails; steps are still timed at their depth, or one token on for an empty cache."""
     state = _run(depth=depth, can_rewind=False)
 
-    for measured, rows in state.step_rows.items():
+    for (measured, _batch), rows in state.step_rows.items():
         assert rows[-1][0] == pytest.approx(0.02 + max(measured, 1) * 1e-5)
 
 

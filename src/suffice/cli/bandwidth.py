@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def bandwidth(
-    budget: options.Budget = "6s",  # type: ignore[assignment]  # parsed by Typer
+    budget: options.Budget = None,
     threads: options.Threads = None,
     buffer_mib: Annotated[
         int | None,
@@ -33,7 +33,7 @@ def bandwidth(
     """
     from suffice.cli.output import Progress, print_json, print_text
     from suffice.cli.paths import check_outputs
-    from suffice.measure.bandwidth import measure_bandwidth
+    from suffice.measure.bandwidth import DEFAULT_BUDGET_S, measure_bandwidth
     from suffice.measure.cpu import read_cpu_facts
     from suffice.measure.limits import read_cpu_limits, read_memory_limits
     from suffice.records.store import write_atomically
@@ -48,7 +48,7 @@ def bandwidth(
             limits,
             read_cpu_facts(cpus=limits.cpus),
             read_memory_limits(),
-            budget_s=budget,
+            budget_s=DEFAULT_BUDGET_S if budget is None else budget,
             buffer_bytes=None if buffer_mib is None else buffer_mib * MIB,
             threads=threads,
             progress=progress,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,9 +21,7 @@ _BANDWIDTH_BUDGET_S = 4.0
 def ceiling(
     bandwidth: Annotated[float | None, typer.Option("--bandwidth", help="Memory bandwidth in GB/s (10^9).")] = None,
     weights: Annotated[float | None, typer.Option("--weights", help="Weights read per token, in GB (10^9).")] = None,
-    model: Annotated[
-        Path | None, typer.Option("--model", metavar="FILE", help="A GGUF file; its header is read.")
-    ] = None,
+    model: options.ModelOption = None,
     device: Annotated[
         str | None, typer.Option("--device", help="A device of the catalogue, such as a100-sxm4-80, for its bandwidth.")
     ] = None,
@@ -45,7 +42,7 @@ def ceiling(
 
     Example: suffice ceiling --bandwidth 40 --weights 3.5
     """
-    from suffice.loaders.model_file import resolve_model
+    from suffice.loaders.reference import resolve_model
     from suffice.model.ceiling import Workload, ceiling_of_bytes
     from suffice.units import GIGA
 

@@ -13,6 +13,7 @@ from suffice.errors import UsageError
 
 if TYPE_CHECKING:
     from suffice.loaders.model_file import ModelFile
+    from suffice.loaders.shape_model import ShapeModel
     from suffice.model.demand import Demand
 
 _RUNS_FOLDER = Path("suffice-runs")
@@ -20,14 +21,12 @@ _RUNS_FOLDER = Path("suffice-runs")
 
 def check(
     demand_file: Annotated[Path | None, typer.Argument(metavar="DEMAND", help="A demand.toml.")] = None,
-    model: Annotated[
-        Path | None, typer.Option("--model", metavar="FILE", help="A GGUF file, or sample:smollm2-135m.")
-    ] = None,
+    model: options.ModelOption = None,
     need: Annotated[
         float | None, typer.Option("--need", help="Tokens per second that one stream needs, instead of a demand.toml.")
     ] = None,
     margin: options.Margin = None,
-    budget: options.Budget = "40s",  # type: ignore[assignment]  # parsed by Typer
+    budget: options.Budget = None,
     prompt_tokens: options.PromptTokens = None,
     depth: options.Depth = None,
     threads: options.Threads = None,
@@ -39,17 +38,19 @@ def check(
     resume: options.Resume = False,
     engine: options.EngineName = None,
     engine_library: options.EngineLibrary = None,
+    batch: options.Batch = 1,
     ubatch: options.Ubatch = 512,
     kv_type: options.KvType = "f16",
     flash_attention: options.FlashAttention = "auto",
     mmap: options.Mmap = True,
+    in_slices: options.InSlices = False,
     json_output: options.Json = False,
 ) -> None:
     """From a demand to a verdict: measures bandwidth and model, compares, and writes a run record and a memo.
 
     Exit code 0: the CPU is enough (also with a thin margin); 1: it is not; 3: undecided, with what would settle it.
 
-    Example: suffice check --model model.gguf --need 8 --margin 1.5
+    Example: suffice check --model llama-2-7b:q4_0 --need 8 --margin 1.5
     """
     from suffice.cli.output import Progress, print_text, warn
     from suffice.cli.paths import check_outputs
@@ -57,14 +58,14 @@ def check(
     from suffice.cli.verdicts import VERDICT_EXIT_CODES, with_margin
     from suffice.decide.compare import decide as decide_machines
     from suffice.decide.evidence import evidence_from
-    from suffice.measure.request import RunRequest
+    from suffice.measure.request import RunRequest, default_budget_s
     from suffice.records.store import write_atomically
     from suffice.report.decision import check_document_json, decision_text
     from suffice.report.memo import memo_markdown
     from suffice.report.run import run_text
 
     demand = with_margin(_demand(demand_file, need), margin)
-    model_file = _model(model, demand, demand_file)
+    model_file = _model(model, demand, demand_file, in_slices=in_slices)
     _check_context(demand, model_file)
     record_path = out or _default_path(model_file)
     memo_path = memo or record_path.with_suffix(".md")
@@ -72,10 +73,11 @@ def check(
     prompt_length = prompt_tokens or _prompt_tokens(demand)
     request = RunRequest(
         model=model_file,
-        budget_s=budget,
+        budget_s=default_budget_s(model_file) if budget is None else budget,
         prompt_tokens=prompt_length,
         lengths_stated=demand.prompt_tokens is not None or prompt_tokens is not None or depth is not None,
         depth=_depth(demand, prompt_length) if depth is None else depth,
+        batch=batch,
         threads=threads,
         prompt=options.read_prompt(prompt),
         n_batch=ubatch,
@@ -116,22 +118,20 @@ def _demand(demand_file: Path | None, need: float | None) -> Demand:
     return single_stream_need(options.positive(need, "--need"))
 
 
-def _model(model: Path | None, demand: Demand, demand_file: Path | None) -> ModelFile:
-    from suffice.loaders.model_file import resolve_model
+def _model(model: str | None, demand: Demand, demand_file: Path | None, *, in_slices: bool) -> ModelFile | ShapeModel:
+    from suffice.loaders.reference import resolve_model
 
     if model is not None:
-        return resolve_model(model)
+        return resolve_model(model, in_slices=in_slices)
     if demand.model is None:
         raise UsageError(
-            "which model? Give --model FILE.gguf, state 'model' in the demand, or use --model sample:smollm2-135m"
+            "which model? Give --model llama-3.1-8b:q4_k_m or --model FILE.gguf, or state 'model' in the demand"
         )
-    stated = Path(demand.model)
-    if stated.is_absolute() or demand.model.startswith("sample:") or demand_file is None:
-        return resolve_model(stated)
-    return resolve_model(demand_file.parent / stated)
+    folder = None if demand_file is None or Path(demand.model).is_absolute() else demand_file.parent
+    return resolve_model(demand.model, folder=folder, in_slices=in_slices)
 
 
-def _check_context(demand: Demand, model: ModelFile) -> None:
+def _check_context(demand: Demand, model: ModelFile | ShapeModel) -> None:
     """Refuse before anything is measured: no measurement makes a model's context longer."""
     from suffice.decide.constraints import check_context
 
@@ -152,7 +152,9 @@ def _depth(demand: Demand, prompt_tokens: int) -> int:
     return prompt_tokens if demand.work_depth_tokens is None else round(demand.work_depth_tokens)
 
 
-def _default_path(model: ModelFile) -> Path:
+def _default_path(model: ModelFile | ShapeModel) -> Path:
+    from suffice.cli.session import model_stem
+
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    stem = "".join(c if c.isalnum() or c in "-._" else "_" for c in model.path.stem)[:80]
+    stem = "".join(c if c.isalnum() or c in "-._" else "_" for c in model_stem(model))[:80]
     return _RUNS_FOLDER / f"{stem}-{moment}.json"

@@ -15,9 +15,13 @@ if TYPE_CHECKING:
 
 def measure(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A GGUF file, sample:smollm2-135m, or llama-bench's -o json output.")
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A shape (llama-3.1-8b:q4_k_m; nothing is downloaded), a GGUF file, or llama-bench's -o json output.",
+        ),
     ],
-    budget: options.Budget = "40s",  # type: ignore[assignment]  # parsed by Typer
+    budget: options.Budget = None,
     prompt_tokens: options.PromptTokens = None,
     depth: options.Depth = None,
     threads: options.Threads = None,
@@ -27,38 +31,43 @@ def measure(
     engine: options.EngineName = None,
     engine_library: options.EngineLibrary = None,
     gpu_layers: options.GpuLayers = 0,
+    batch: options.Batch = 1,
     ubatch: options.Ubatch = 512,
     kv_type: options.KvType = "f16",
     flash_attention: options.FlashAttention = "auto",
     mmap: options.Mmap = True,
+    in_slices: options.InSlices = False,
     json_output: options.Json = False,
 ) -> None:
     """Measure prefill, decode and time to first token of a model on this machine with llama.cpp.
 
-    Raw samples of every step are kept; medians come with 95 % intervals; the machine's bandwidth is read before and after.
+    A model that is not here is stood in for: slices of its layers, with its true shapes and types and random weights, are written to
+    a cache, run, and extrapolated to all layers. Raw samples of every step are kept; medians come with 95 % intervals; the machine's
+    bandwidth is read before and after.
 
-    Example: suffice measure model.gguf --budget 30s --out run.json
+    Example: suffice measure llama-3.1-70b:q4_k_m --out run.json
     """
     from suffice.cli.output import Progress, print_text, warn
     from suffice.cli.paths import check_outputs
     from suffice.loaders.llama_bench import is_llama_bench_file, load_llama_bench
 
-    if is_llama_bench_file(model):
-        check_outputs({"--out": out}, [model])
-        record = load_llama_bench(model)
+    if is_llama_bench_file(Path(model)):
+        check_outputs({"--out": out}, [Path(model)])
+        record = load_llama_bench(Path(model))
         _save(record, out)
     else:
         from suffice.cli.session import EngineChoice, run_and_save
-        from suffice.loaders.model_file import resolve_model
-        from suffice.measure.request import DEFAULT_PROMPT_TOKENS, RunRequest
+        from suffice.loaders.reference import resolve_model
+        from suffice.measure.request import DEFAULT_PROMPT_TOKENS, RunRequest, default_budget_s
 
-        model_file = resolve_model(model)
+        model_file = resolve_model(model, in_slices=in_slices)
         check_outputs({"--out": out}, [*model_file.parts, prompt, engine_library])
         request = RunRequest(
             model=model_file,
-            budget_s=budget,
+            budget_s=default_budget_s(model_file) if budget is None else budget,
             prompt_tokens=prompt_tokens or DEFAULT_PROMPT_TOKENS,
             depth=depth or 0,
+            batch=batch,
             lengths_stated=prompt_tokens is not None or depth is not None,
             threads=threads,
             prompt=options.read_prompt(prompt),

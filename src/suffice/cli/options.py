@@ -23,12 +23,12 @@ def _duration(text: str) -> float:
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
 Budget = Annotated[
-    float,
+    float | None,
     typer.Option(
         "--budget",
         parser=_duration,
         metavar="TIME",
-        help="Time to plan with, such as 60s, 2m or 500ms; loading may add to it.",
+        help="Time to plan with, such as 60s, 2m or 500ms; loading and writing slices may add to it. Default: 40s for files, 20s for slices, 6s for bandwidth alone.",
     ),
 ]
 Threads = Annotated[
@@ -38,6 +38,21 @@ PromptTokens = Annotated[
     int | None, typer.Option("--prompt-tokens", min=1, help="Length of the prompt whose prefill is timed.")
 ]
 Depth = Annotated[int | None, typer.Option("--depth", min=0, help="Tokens in the cache while decoding is timed.")]
+Batch = Annotated[int, typer.Option("--batch", min=1, help="Also time decoding of so many sequences together.")]
+InSlices = Annotated[
+    bool,
+    typer.Option(
+        "--slices", help="Read only the header of a file and measure slices of it, as of a model that is not here."
+    ),
+]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="MODEL",
+        help="A shape (llama-3.1-8b:q4_k_m; nothing is downloaded), a GGUF file, or an address of one.",
+    ),
+]
 PromptFile = Annotated[
     Path | None,
     typer.Option("--prompt", metavar="FILE", help="Text file with a prompt of yours instead of random tokens."),

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from suffice.cli.output import Progress
+    from suffice.loaders.model_file import ModelFile
+    from suffice.loaders.shape_model import ShapeModel
     from suffice.measure.clock import Clock
     from suffice.measure.request import RunRequest
     from suffice.records.schema import RunRecord
@@ -41,25 +43,38 @@ def run_and_save(
         SufficeError: whatever the run raises; the record at ``out`` holds what was measured before.
     """
     from suffice.measure.clock import RealClock
+    from suffice.measure.engine.blocks import EngineBlocks
     from suffice.measure.engine.client import Timeouts, find_engine
     from suffice.measure.machine import RealMachine
     from suffice.measure.run import Surroundings, measure_model
+    from suffice.slices.cache import SliceCache
+    from suffice.slices.store import CachedSlices
 
     if engine.name is not None and engine.name not in _ENGINE_NAMES:
         raise UsageError(f"--engine {engine.name}: no such engine; use {' or '.join(_ENGINE_NAMES)}")
     clock = RealClock()
-    around = Surroundings(
-        engine=find_engine(
-            library=engine.library,
-            prefer=engine.name,
-            timeouts=Timeouts(request_s=REQUEST_PATIENCE_S + REQUEST_PATIENCE_FACTOR * request.budget_s),
-        ),
-        machine=RealMachine(),
-        clock=clock,
-        progress=progress,
-        save=_Saver(out, clock),
+    found = find_engine(
+        library=engine.library,
+        prefer=engine.name,
+        timeouts=Timeouts(request_s=REQUEST_PATIENCE_S + REQUEST_PATIENCE_FACTOR * request.budget_s),
     )
-    return measure_model(request, around, earlier=_earlier(out, resume=resume))
+    with EngineBlocks(found.choice) as blocks:
+        around = Surroundings(
+            engine=found,
+            machine=RealMachine(),
+            clock=clock,
+            progress=progress,
+            save=_Saver(out, clock),
+            slices=CachedSlices(SliceCache(), blocks),
+        )
+        return measure_model(request, around, earlier=_earlier(out, resume=resume))
+
+
+def model_stem(model: ModelFile | ShapeModel) -> str:
+    """What a record of this model is called by default."""
+    from suffice.loaders.model_file import ModelFile
+
+    return model.path.stem if isinstance(model, ModelFile) else model.reference.rpartition("/")[2]
 
 
 def _earlier(out: Path | None, *, resume: bool) -> RunRecord | None:

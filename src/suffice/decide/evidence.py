@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from suffice.decide.plausibility import contradictions_in
 from suffice.decide.quantity import Quantity
 from suffice.model.basis import Basis, weakest
+from suffice.model.extrapolation import RESIDUAL_TOLERANCE
 from suffice.model.prefill_curve import PrefillCurve
 from suffice.stats.intervals import median
 
@@ -44,6 +45,7 @@ class MachineEvidence:
     prefill_rate: Quantity | None
     prefill_curve: PrefillCurve | None
     prefill_interval_ratios: tuple[float, float] | None  # low / point and high / point of the prefill time
+    prefill_basis: Basis
     ttft: Quantity | None
     ttft_prompt_tokens: int | None
     load_s: float | None
@@ -92,7 +94,7 @@ class MachineEvidence:
         curve = self.prefill_curve
         point = curve.seconds(n_tokens)
         measured = n_tokens <= curve.measured_tokens
-        basis = Basis.MEASURED if measured else Basis.EXTRAPOLATED
+        basis = self.prefill_basis if measured else Basis.EXTRAPOLATED
         if self.prefill_interval_ratios is None:
             return Quantity(point=point, low=None, high=None, basis=basis)
         low_ratio, high_ratio = self.prefill_interval_ratios
@@ -165,11 +167,14 @@ def evidence_from(record: RunRecord, name: str | None = None) -> MachineEvidence
         is_gpu=record.device_kind == "gpu",
         decode=_decode_points(record),
         prefill_rate=_quantity(
-            measurement.prefill.tokens_per_second if measurement.prefill else None, record.prefill_tokens_per_second
+            measurement.prefill.tokens_per_second if measurement.prefill else None,
+            record.prefill_tokens_per_second,
+            _support(record, "prefill"),
         ),
         prefill_curve=_prefill_curve(record),
         prefill_interval_ratios=_prefill_ratios(record),
-        ttft=_quantity(measurement.ttft_s, record.ttft_s),
+        prefill_basis=Basis(record.basis),
+        ttft=_quantity(measurement.ttft_s, record.ttft_s, _support(record, "prefill")),
         ttft_prompt_tokens=measurement.prefill.prompt_tokens if measurement.prefill else None,
         load_s=measurement.load.warm_s,
         weights_bytes=_weights_bytes(record),
@@ -217,27 +222,51 @@ def _attention_unproven(record: RunRecord) -> bool:
     return by_default and record.settings.get("flash_attention") is True and "attention_probe" not in record.settings
 
 
-def _quantity(estimate: Estimate | None, plain: float | None) -> Quantity | None:
+def _quantity(estimate: Estimate | None, plain: float | None, support: _Support) -> Quantity | None:
     if estimate is not None:
-        return Quantity.of(estimate)
-    return None if plain is None else Quantity.bare(plain)
+        return support.of(estimate)
+    return None if plain is None else Quantity.bare(plain, support.basis)
+
+
+@dataclass(frozen=True, slots=True)
+class _Support:
+    """On what a record's numbers rest. ``holds`` False: the slices do not lie on a line, so the number for all layers has no bounds."""
+
+    basis: Basis
+    holds: bool = True
+
+    def of(self, estimate: Estimate) -> Quantity:
+        quantity = Quantity.of(estimate, self.basis)
+        return quantity if self.holds else quantity.with_bounds(low=None, high=None)
+
+
+def _support(record: RunRecord, phase: str, depth: int | None = None) -> _Support:
+    basis = Basis(record.basis)
+    extrapolation = record.measurement.extrapolation
+    residuals = [
+        series.largest_residual
+        for series in (() if extrapolation is None else extrapolation.series)
+        if series.phase == phase and depth in (None, series.depth) and series.largest_residual is not None
+    ]
+    return _Support(basis, holds=max(residuals, default=0.0) <= RESIDUAL_TOLERANCE)
 
 
 def _decode_points(record: RunRecord) -> tuple[DecodePoint, ...]:
     points = [
-        _decode_point(series, series.tokens_per_second)
+        _decode_point(record, series, series.tokens_per_second)
         for series in record.measurement.decode
-        if series.tokens_per_second is not None
+        if series.tokens_per_second is not None and series.batch == 1
     ]
     if not points and record.decode_tokens_per_second is not None:
-        points.append(DecodePoint(depth=None, rate=Quantity.bare(record.decode_tokens_per_second)))
+        points.append(DecodePoint(depth=None, rate=Quantity.bare(record.decode_tokens_per_second, Basis(record.basis))))
     return tuple(points)
 
 
-def _decode_point(series: DecodeSeries, estimate: Estimate) -> DecodePoint:
+def _decode_point(record: RunRecord, series: DecodeSeries, estimate: Estimate) -> DecodePoint:
     # A repetition spans some steps, so its mean depth is a little beyond where it starts.
     steps = median([len(row) for row in series.step_s]) if series.step_s else 0.0
-    return DecodePoint(depth=series.depth + steps / 2, rate=Quantity.of(estimate))
+    support = _support(record, "decode", series.depth)
+    return DecodePoint(depth=series.depth + steps / 2, rate=support.of(estimate))
 
 
 def _prefill_curve(record: RunRecord) -> PrefillCurve | None:
@@ -255,6 +284,6 @@ def _prefill_ratios(record: RunRecord) -> tuple[float, float] | None:
     """Low and high end of the prefill time over its point, from the interval of the rate."""
     series = record.measurement.prefill
     estimate = series.tokens_per_second if series else None
-    if estimate is None or estimate.interval is None:
+    if estimate is None or estimate.interval is None or not _support(record, "prefill").holds:
         return None
     return estimate.point / estimate.interval.high, estimate.point / estimate.interval.low

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from suffice.decide import words
 from suffice.decide.constraints import Constraint, Sense, constraints_for
-from suffice.decide.wording import flip_sentence, grade_sentence, label, settle_sentence
+from suffice.decide.wording import available_text, flip_sentence, grade_sentence, label, settle_sentence
 from suffice.model.basis import Basis, weakest
 
 if TYPE_CHECKING:
@@ -179,6 +179,8 @@ def _reason(
     else:
         plain = _plain_grade(binding.constraint)
         sentences.append(grade_sentence(binding.constraint, plain.value, weakened=plain is not binding.grade))
+        if binding.constraint.name == "memory_bytes" and grade is Grade.NOT_ENOUGH:
+            sentences.append(_if_it_fitted(graded))
     if evidence.disturbed:
         why = "; ".join(evidence.disturbance_reasons) or "the record is marked so"
         consequence = (
@@ -197,3 +199,14 @@ def _reason(
     if not_judged:
         sentences.append(f"Not judged here: {', '.join(not_judged)}.")
     return " ".join(sentences)
+
+
+def _if_it_fitted(graded: tuple[GradedConstraint, ...]) -> str:
+    """What lacks is memory: whether more of it would do, or the speed lacks as well."""
+    decode = [item for item in graded if item.constraint.name == "decode_tokens_per_second"]
+    if not decode or decode[0].constraint.available is None:
+        return "A GPU, or a machine with more memory: how fast it would be there is not known."
+    item = decode[0]
+    would = {Grade.ENOUGH: "would be enough", Grade.THIN: "would reach the need, but not the margin"}
+    speed = would.get(item.grade, "would not be enough" if item.grade is Grade.NOT_ENOUGH else "might be enough")
+    return f"A GPU, or more memory: if it fitted here, decode of {available_text(item.constraint)} {speed}."

@@ -18,6 +18,7 @@ from suffice.loaders.gguf_values import ReadBudget
 from suffice.model.gguf_header import GgufHeader, TensorInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 _SPLIT_NAME: Final = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.DOTALL)
@@ -33,10 +34,19 @@ def read_gguf_header(path: Path) -> GgufHeader:
     parts = find_parts(path)
     budget = ReadBudget()
     files = [_parse(part, index, budget) for index, part in enumerate(parts)]
+    return joined_header(parts, files, source=parts[0].name)
+
+
+def joined_header(parts: Sequence[Path | str], files: Sequence[ParsedFile], *, source: str) -> GgufHeader:
+    """One header from those of all parts; ``parts`` is what messages call them, ``source`` what the header calls itself.
+
+    Raises:
+        ModelFileError: the parts do not belong together.
+    """
     _check_split(parts, files)
     first = files[0]
     return GgufHeader(
-        source=parts[0].name,
+        source=source,
         version=first.version,
         big_endian=first.big_endian,
         alignment=first.alignment,
@@ -54,17 +64,29 @@ def _parse(path: Path, index: int, budget: ReadBudget) -> ParsedFile:
 
 def find_parts(path: Path) -> list[Path]:
     """All parts of the model in order, by name, as llama.cpp's gguf-split names them."""
-    match = _SPLIT_NAME.fullmatch(path.name)
-    if match is None or int(match["count"]) == 1:
+    names = part_names(path.name, shown_as=path)
+    if len(names) == 1:
         return [path]
+    parts = [path.with_name(name) for name in names]
+    _raise_if_missing(path, parts)
+    return parts
+
+
+def part_names(name: str, *, shown_as: Path | str) -> list[str]:
+    """The names of all parts of the model that a file of this name belongs to; ``shown_as`` is what a message calls it.
+
+    Raises:
+        ModelFileError: the name says part 5 of 3, or something alike.
+    """
+    match = _SPLIT_NAME.fullmatch(name)
+    if match is None or int(match["count"]) == 1:
+        return [name]
     count, number = int(match["count"]), int(match["number"])
     if not 1 <= number <= count <= _MAX_PARTS:
         raise ModelFileError(
-            f"{path}: the name says part {number} of {count}, which cannot be; check the name of the file"
+            f"{shown_as}: the name says part {number} of {count}, which cannot be; check the name of the file"
         )
-    parts = [path.with_name(f"{match['stem']}-{n:05d}-of-{count:05d}.gguf") for n in range(1, count + 1)]
-    _raise_if_missing(path, parts)
-    return parts
+    return [f"{match['stem']}-{n:05d}-of-{count:05d}.gguf" for n in range(1, count + 1)]
 
 
 def _raise_if_missing(given: Path, parts: list[Path]) -> None:
@@ -82,7 +104,7 @@ def _raise_if_missing(given: Path, parts: list[Path]) -> None:
         )
 
 
-def _check_split(parts: list[Path], files: list[ParsedFile]) -> None:
+def _check_split(parts: Sequence[Path | str], files: Sequence[ParsedFile]) -> None:
     """The parts must say of themselves what their names say, or a part of another model was mixed in."""
     if len(parts) == 1:
         count = files[0].metadata.get("split.count", 1)
@@ -107,7 +129,7 @@ def _check_split(parts: list[Path], files: list[ParsedFile]) -> None:
         )
 
 
-def _joined(parts: list[Path], files: list[ParsedFile]) -> tuple[TensorInfo, ...]:
+def _joined(parts: Sequence[Path | str], files: Sequence[ParsedFile]) -> tuple[TensorInfo, ...]:
     """The tensors of all parts; a name may occur once only."""
     seen: set[str] = set()
     for part, file in zip(parts, files, strict=True):

@@ -1,4 +1,4 @@
-"""Bounded reading of a regular file: the one place where bytes of a model file come in."""
+"""Bounded reading of a model file: the one place where its bytes come in, from a disk or from elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import stat
 import struct
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from suffice.errors import ModelFileError
 from suffice.units import KIB, MIB
@@ -34,7 +34,7 @@ def open_model_file(path: Path) -> Iterator[ByteSource]:
     """
     descriptor = _open_regular(path)
     try:
-        source = ByteSource(descriptor, path)
+        source = ByteSource(FileBlocks(descriptor, path), path)
         if source.size == 0:
             raise ModelFileError(f"{path}: the file is empty; download it again")
         yield source
@@ -71,13 +71,61 @@ def _raise_unless_regular(path: Path, mode: int) -> None:
         raise ModelFileError(f"{path}: is a pipe, socket or device; name a regular .gguf file")
 
 
+class Blocks(Protocol):
+    """Where a :class:`ByteSource` gets its bytes: a file, or something that is read like one."""
+
+    size: int  # of the whole file, in bytes
+
+    def read_at(self, position: int, wanted: int, needed: int) -> bytes:
+        """At least ``needed`` bytes from ``position`` on, ``wanted`` when they are at hand; never asked beyond ``size``.
+
+        Raises:
+            ModelFileError: there are fewer than ``needed``, or they cannot be had.
+        """
+
+    def raise_if_shrunk(self) -> None:
+        """Raise ModelFileError when the file is known to be smaller now than when it was opened."""
+
+
+class FileBlocks:
+    """A regular file on a disk."""
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        self.size = os.fstat(descriptor).st_size
+        self._descriptor = descriptor
+        self._path = path
+
+    def read_at(self, position: int, wanted: int, needed: int) -> bytes:
+        """As :class:`Blocks` says."""
+        os.lseek(self._descriptor, position, os.SEEK_SET)
+        parts: list[bytes] = []
+        got = 0
+        while got < needed:
+            part = os.read(self._descriptor, wanted - got)
+            if not part:
+                self.raise_if_shrunk()
+                raise ModelFileError(
+                    f"{self._path}: the file ends before its size says; check the disk and download it again"
+                )
+            parts.append(part)
+            got += len(part)
+        return b"".join(parts)
+
+    def raise_if_shrunk(self) -> None:
+        """As :class:`Blocks` says."""
+        if os.fstat(self._descriptor).st_size < self.size:
+            raise ModelFileError(
+                f"{self._path}: the file became smaller while it was being read; try again when nothing writes to it"
+            )
+
+
 class ByteSource:
     """Reads a file forwards through one small window and never beyond the size that the file had when opened."""
 
-    def __init__(self, descriptor: int, path: Path) -> None:
-        self.path = path
-        self.size = os.fstat(descriptor).st_size
-        self._descriptor = descriptor
+    def __init__(self, blocks: Blocks, path: Path | str) -> None:
+        self.path = path  # what messages call the file
+        self.size = blocks.size
+        self._blocks = blocks
         self._window = b""
         self._window_start = 0
         self._position = 0  # in the file
@@ -133,10 +181,7 @@ class ByteSource:
 
     def raise_if_shrunk(self) -> None:
         """Raise ModelFileError when the file is smaller now than when it was opened."""
-        if os.fstat(self._descriptor).st_size < self.size:
-            raise ModelFileError(
-                f"{self.path}: the file became smaller while it was being read; try again when nothing writes to it"
-            )
+        self._blocks.raise_if_shrunk()
 
     def _need(self, n_bytes: int, what: str) -> None:
         if n_bytes > self.remaining:
@@ -152,17 +197,5 @@ class ByteSource:
             raise ModelFileError(
                 f"{self.path}: its header is larger than that of any model; the file is damaged or made to harm"
             )
-        os.lseek(self._descriptor, self._position, os.SEEK_SET)
-        parts: list[bytes] = []
-        got = 0
-        while got < needed:
-            part = os.read(self._descriptor, wanted - got)
-            if not part:
-                self.raise_if_shrunk()
-                raise ModelFileError(
-                    f"{self.path}: the file ends before its size says; check the disk and download it again"
-                )
-            parts.append(part)
-            got += len(part)
-        self._window = b"".join(parts)
+        self._window = self._blocks.read_at(self._position, wanted, needed)
         self._window_start = self._position

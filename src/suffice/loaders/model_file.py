@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from suffice.errors import ModelFileError
 from suffice.loaders.gguf import find_parts, read_gguf_header
-from suffice.loaders.samples import SAMPLE_PREFIX, sample_path
+from suffice.loaders.shape_model import ShapeModel, shape_hash
 from suffice.model.shape import ModelShape, shape_from_header
 from suffice.records.schema import KvLayers, ModelRecord, TensorTypeShare
 from suffice.units import GIB, MIB
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 # A whole file up to this size is hashed in a few seconds; a larger one by its size, its header and evenly spaced samples.
 WHOLE_HASH_LIMIT_BYTES: Final = 4 * GIB
-_URL: Final = re.compile(r"https?:/", re.IGNORECASE)  # a path swallows the second slash
-_SHAPE_NAME: Final = re.compile(r"[\w.-]+:[\w.]+")  # llama-3.1-8b:q4_k_m
 _BLOCK_BYTES: Final = MIB
 _SAMPLES: Final = 64
 
@@ -59,35 +56,20 @@ def file_marks(parts: tuple[Path, ...]) -> tuple[tuple[int, int, int], ...]:
     return tuple(marks)
 
 
-def resolve_model(reference: Path) -> ModelFile:
-    """The model behind what a user wrote: the path of a GGUF file, or ``sample:smollm2-135m``.
-
-    Raises:
-        ModelFileError: no such file or sample, or not a usable GGUF file.
-    """
-    text = str(reference)
-    if _URL.match(text):
-        raise ModelFileError(f"{text}: servers cannot be measured yet; give the path of a GGUF file")
-    if _SHAPE_NAME.fullmatch(text) and not text.startswith(SAMPLE_PREFIX) and not reference.exists():
-        raise ModelFileError(
-            f"{text}: shape names are not known yet, only files; give the path of a GGUF file, or {SAMPLE_PREFIX}smollm2-135m"
-        )
-    return open_model_file(
-        sample_path(text.removeprefix(SAMPLE_PREFIX)) if text.startswith(SAMPLE_PREFIX) else reference
-    )
-
-
-def describe_model(model: ModelFile, *, type_k: str, type_v: str, with_hash: bool = True) -> ModelRecord:
+def describe_model(model: ModelFile | ShapeModel, *, type_k: str, type_v: str, with_hash: bool = True) -> ModelRecord:
     """The model's part of a run record."""
     shape = model.shape
     elements = shape.elements_by_type
-    whole, sampled = _hashes(model.parts) if with_hash else (None, None)
+    identity: dict[str, str | None]
+    if isinstance(model, ShapeModel):
+        identity = {"shape_sha256": shape_hash(model.header), "shape_source": model.source}
+    else:
+        whole, sampled = _hashes(model.parts) if with_hash else (None, None)
+        identity = {"file_name": model.path.name, "sha256": whole, "sampled_sha256": sampled}
     return ModelRecord(
-        name=shape.name,
-        file_name=model.path.name,
+        name=model.reference if isinstance(model, ShapeModel) else shape.name,
         file_bytes=shape.file_bytes,
-        sha256=whole,
-        sampled_sha256=sampled,
+        **identity,
         architecture=shape.architecture,
         parameters=shape.parameters,
         active_parameters=round(shape.active_parameters),

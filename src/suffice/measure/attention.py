@@ -55,15 +55,21 @@ def compare_attention(on: Session, open_off: Callable[[], Session], depth: int) 
     """Try both in turns and return the session to go on with; the other one is closed."""
     off = open_off()
     try:
-        rates: dict[Session, list[float]] = {on: [], off: []}
-        for _ in range(PROBE_ROUNDS):
-            for session, seen in rates.items():
-                session.prefill(depth)
-                seen.append(1 / median(session.decode(PROBE_STEPS)))
+        on_s, off_s = try_both(on, off, depth)
     except BaseException:
         off.close()
         raise
-    probe = AttentionProbe(depth=depth, on_tokens_per_second=max(rates[on]), off_tokens_per_second=max(rates[off]))
+    probe = AttentionProbe(depth=depth, on_tokens_per_second=1 / on_s, off_tokens_per_second=1 / off_s)
     winner, loser = (off, on) if probe.off_is_faster else (on, off)
     loser.close()
     return winner, probe
+
+
+def try_both(on: Session, off: Session, depth: int) -> tuple[float, float]:
+    """Seconds of a decode step at a depth with either: the faster of the short tries, made in turns."""
+    seconds: dict[Session, list[float]] = {on: [], off: []}
+    for _ in range(PROBE_ROUNDS):
+        for session, seen in seconds.items():
+            session.prefill(depth)
+            seen.append(median(session.decode(PROBE_STEPS)))
+    return min(seconds[on]), min(seconds[off])

@@ -61,6 +61,10 @@ class FakeMachine:
         """Always the same reading."""
         return FakeContention([self._reading])
 
+    def cache_evictor(self) -> Callable[[], None] | None:
+        """It has no cache."""
+        return None
+
     def _reading_of(self, bytes_per_s: float) -> BandwidthRecord:
         return BandwidthRecord(
             read_bytes_per_s=bytes_per_s,

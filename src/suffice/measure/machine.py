@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from suffice.measure.bandwidth import (
     BandwidthResult,
     is_cache_resident,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from suffice.measure.contention import Contention
     from suffice.stats.estimate import Estimate
 
+_WORD_BYTES = 8
 # Working sets below this are read from the first- and second-level caches; no model is that small.
 MIN_WORKING_SET_BYTES = MIB
 
@@ -61,6 +64,9 @@ class Machine(Protocol):
 
     def contention(self, threads: int) -> Contention:
         """A monitor of what else runs; ``threads`` is what the measured work wants."""
+
+    def cache_evictor(self) -> Callable[[], None] | None:
+        """Something that fills the last-level cache with other data each time it is called; None where its size is unknown."""
 
 
 def bandwidth_record(result: BandwidthResult) -> BandwidthRecord:
@@ -148,3 +154,16 @@ class RealMachine:
     def contention(self, threads: int) -> Contention:
         """Counters of this system, our process and its children taken out."""
         return ContentionMonitor(system_counters(self._limits), self._limits, threads=threads)
+
+    def cache_evictor(self) -> Callable[[], None] | None:
+        """Reads a buffer a little larger than the last-level cache; as large as memory allows where that is little."""
+        llc_bytes = self._cpu.llc_bytes
+        if llc_bytes is None:
+            return None
+        words = min(llc_bytes * 5 // 4, read_memory_limits().usable_bytes // 8) // _WORD_BYTES
+        buffer = np.ones(max(words, 1), dtype=np.int64)
+
+        def evict() -> None:
+            buffer.max()
+
+        return evict

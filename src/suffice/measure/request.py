@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from suffice.errors import UsageError
@@ -10,22 +11,33 @@ from suffice.stats.stopping import StoppingRule
 
 if TYPE_CHECKING:
     from suffice.loaders.model_file import ModelFile
+    from suffice.loaders.shape_model import ShapeModel
     from suffice.measure.machine import MachineFacts
     from suffice.records.schema import RunRecord
 
 DEFAULT_BUDGET_S: Final = 40.0
+DEFAULT_SLICES_BUDGET_S: Final = 20.0  # slices are short: their repetitions cost a part of the whole model's
 DEFAULT_PROMPT_TOKENS: Final = 512
 FLASH_ATTENTION_CHOICES: Final = ("auto", "on", "off")
+
+
+class SliceChoice(StrEnum):
+    """How a model without a file is stood in for."""
+
+    AUTO = "auto"  # whole when it is so small that a cache would hold its slices, else in slices
+    SLICES = "slices"
+    WHOLE = "whole"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
     """What to measure. ``depth`` and ``prompt_tokens`` are shortened, and the record says so, when the budget is too small."""
 
-    model: ModelFile
+    model: ModelFile | ShapeModel
     budget_s: float = DEFAULT_BUDGET_S
     prompt_tokens: int = DEFAULT_PROMPT_TOKENS
     depth: int = 0
+    batch: int = 1  # sequences that decode together, beside one alone
     lengths_stated: bool = True  # False: lengths are our own defaults, which nobody misses when they are shortened
     threads: int | None = None  # None: swept, and the best for decode and for prefill are used
     prompt: str | None = None  # None: random tokens
@@ -36,7 +48,13 @@ class RunRequest:
     flash_attention: str = "auto"
     use_mmap: bool = True
     n_gpu_layers: int = 0
+    slices: SliceChoice = SliceChoice.AUTO
     rule: StoppingRule = field(default_factory=StoppingRule)
+
+
+def default_budget_s(model: ModelFile | ShapeModel) -> float:
+    """What a run takes when nobody says: more for a model that is loaded and run whole."""
+    return DEFAULT_BUDGET_S if model.parts else DEFAULT_SLICES_BUDGET_S
 
 
 def check_request(request: RunRequest, facts: MachineFacts) -> None:
@@ -49,6 +67,12 @@ def check_request(request: RunRequest, facts: MachineFacts) -> None:
         raise UsageError(f"--threads {request.threads}: this process may use {facts.usable_cpus} CPUs at once")
     if request.flash_attention not in FLASH_ATTENTION_CHOICES:
         raise UsageError(f"--flash-attention {request.flash_attention}: choose {', '.join(FLASH_ATTENTION_CHOICES)}")
+    if not 1 <= request.batch <= request.n_ubatch:
+        raise UsageError(
+            f"--batch {request.batch}: from 1 to the {request.n_ubatch} tokens of a micro-batch (--ubatch)"
+        )
+    if request.batch > 1 and request.n_gpu_layers:
+        raise UsageError("--batch is measured on CPUs; leave out --gpu-layers")
     context = request.model.shape.context_length
     for flag, value in (("--prompt-tokens", request.prompt_tokens), ("--depth", request.depth)):
         if context is not None and value > context:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from suffice import __version__
 from suffice.loaders.model_file import describe_model
 from suffice.measure.engine.advice import NATIVE_ADVICE
-from suffice.measure.series import SeriesState, ThreadChoice
+from suffice.measure.series import DecodeAt, SeriesState, ThreadChoice
 from suffice.model.isa import unused_isa
 from suffice.records.schema import EngineRecord, LoadRecord, MeasurementRecord, ModelRecord, RunRecord
 from suffice.stats.intervals import estimate_from
@@ -73,7 +73,7 @@ def earlier_state(earlier: RunRecord | None, threads: ThreadChoice, prompt_token
     prefill = earlier.measurement.prefill
     state.chunk_tokens = prefill.chunk_tokens
     state.chunk_rows = list(prefill.chunk_s)
-    state.step_rows = {series.depth: list(series.step_s) for series in earlier.measurement.decode}
+    state.step_rows = {DecodeAt(s.depth, s.batch): list(s.step_s) for s in earlier.measurement.decode}
     if earlier.measurement.ttft_s is not None:
         state.ttft_s = list(earlier.measurement.ttft_s.samples)
     return state

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from suffice.records.schema import DecodeSeries, PrefillSeries, ThreadPoint
 from suffice.stats.intervals import estimate_from, median
@@ -30,11 +30,20 @@ MAX_STEPS: Final = 64
 SLOW_STEP_S: Final = 1.0
 # Decoding behind a cache that is deeper than the prompt comes first; prefill and the shallow depth get the rest.
 DEEP_SHARE: Final = 0.6
+# A prompt whose repetitions would eat more than half of the budget is shortened, down to this.
+LEAST_PROMPT_TOKENS: Final = 32
 WARM_UP_TOKENS: Final = 32
 WARM_UP_STEPS: Final = 4
 SWEEP_ROUNDS: Final = 3
 SWEEP_STEPS: Final = 6
 SWEEP_PROMPT_TOKENS: Final = 64
+
+
+class DecodeAt(NamedTuple):
+    """What a decode series is known by: the depth at which it decodes, and how many sequences decode together."""
+
+    depth: int
+    batch: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +113,14 @@ def steps_per_repetition(step_s: float) -> int:
     return min(MAX_STEPS, max(least, math.ceil(REPETITION_TARGET_S / step_s)))
 
 
+def shortened(asked: int, affordable: int, chunk: int) -> int:
+    """At most what is affordable, in whole chunks when there are several, and never below a useful least."""
+    if asked <= affordable:
+        return asked
+    whole = affordable // chunk * chunk if affordable >= chunk else affordable
+    return min(asked, max(whole, LEAST_PROMPT_TOKENS))
+
+
 def decode_rate(step_rows: Sequence[Sequence[float]]) -> Estimate | None:
     """Tokens per second of one stream: in each repetition, steps over their time; None without a repetition."""
     if not step_rows:
@@ -126,21 +143,22 @@ class SeriesState:
     prompt_tokens: int
     chunk_tokens: tuple[int, ...] = ()
     chunk_rows: list[tuple[float, ...]] = field(default_factory=list)
-    step_rows: dict[int, list[tuple[float, ...]]] = field(default_factory=dict)  # the run's depth is the first key
+    step_rows: dict[DecodeAt, list[tuple[float, ...]]] = field(default_factory=dict)  # the run's depth is the first key
     ttft_s: list[float] = field(default_factory=list)
-    stopped: dict[int | None, StopReason] = field(default_factory=dict)
+    stopped: dict[DecodeAt | None, StopReason] = field(default_factory=dict)
 
     def decode_series(self) -> tuple[DecodeSeries, ...]:
         """The decode part of a record."""
         return tuple(
             DecodeSeries(
-                depth=depth,
+                depth=at.depth,
+                batch=at.batch,
                 threads=self.threads.decode,
                 tokens_per_second=decode_rate(rows),
                 step_s=tuple(rows),
-                stopped=self.stopped.get(depth),
+                stopped=self.stopped.get(at),
             )
-            for depth, rows in self.step_rows.items()
+            for at, rows in self.step_rows.items()
         )
 
     def prefill_series(self) -> PrefillSeries:
@@ -163,56 +181,64 @@ class SeriesPlan:
     depth: int
     steps: int
     budget_s: float
+    batch: int = 1  # more than 1: decoding of so many sequences at the run's depth is a series of its own
     rule: StoppingRule
     prompt: str | None = None
     between: Callable[[], None] | None = None  # called after every repetition, to save what there is
 
+    def decode_series(self) -> tuple[DecodeAt, ...]:
+        """The series to decode, the run's own depth first; a second depth shows how decode slows down as the cache fills."""
+        second = self.prompt_tokens if self.depth == 0 else 0
+        batched = (DecodeAt(self.depth, self.batch),) if self.batch > 1 else ()
+        return (DecodeAt(self.depth), DecodeAt(second), *batched)
+
+    def rule_for(self, series: DecodeAt | None) -> StoppingRule:
+        """When a series has enough: the second depth gives a slope, and decides nothing alone."""
+        if series is None or series.depth == self.depth:
+            return self.rule
+        return replace(self.rule, least=1, maximum=self.rule.minimum)
+
 
 class SeriesRunner:
-    """Runs the repetitions of a plan on an open session.
-
-    A series is known by its depth, and the one of prefill by None.
-    """
+    """Runs the repetitions of a plan on an open session. Decode series are known by their depth and batch, prefill by None."""
 
     def __init__(self, session: Session, clock: Clock, plan: SeriesPlan, state: SeriesState) -> None:
         self._session, self._clock, self._plan, self.state = session, clock, plan, state
-        # The run's depth first; a second depth shows how decode slows down as the cache fills.
-        second = plan.prompt_tokens if plan.depth == 0 else 0
-        for depth in (plan.depth, second):
-            state.step_rows.setdefault(depth, [])
-        self._cost_s: dict[int | None, float] = {}
+        for at in plan.decode_series():
+            state.step_rows.setdefault(at, [])
+        self._cost_s: dict[DecodeAt | None, float] = {}
         self._filled = 0  # tokens in the cache
+        self._spread = False  # the other sequences are copies of the first
         self._started_s = clock.now_s()
 
     def run(self) -> None:
         """Repeat until every series is narrow enough or the budget is spent; at least one repetition of each is made."""
         self._session.set_threads(self.state.threads.decode, self.state.threads.prefill)
-        while self._plan.depth > self._plan.prompt_tokens and not self._finished(self._plan.depth, share=DEEP_SHARE):
-            self._decode(self._plan.depth)
+        while deep := [at for at in self.state.step_rows if self._is_deep(at) and not self._finished(at, DEEP_SHARE)]:
+            for at in deep:
+                self._decode(at)
         while self._cycle():
             pass
+
+    def _is_deep(self, at: DecodeAt) -> bool:
+        return at.depth > self._plan.prompt_tokens
 
     def _cycle(self) -> bool:
         """One repetition of everything that is not finished; False when all is."""
         prefill_is_due = not self._finished(None)
-        due = [d for d in self.state.step_rows if d <= self._plan.prompt_tokens and not self._finished(d)]
+        due = [at for at in self.state.step_rows if not self._is_deep(at) and not self._finished(at)]
         # A cache that must be filled again for a deep decode is one more repetition of prefill, for nothing.
-        if prefill_is_due or max(due, default=0) > self._filled:
+        if prefill_is_due or max((at.depth for at in due), default=0) > self._filled:
             self._prefill()
-        for depth in sorted(due, reverse=True):
-            self._decode(depth)
+        for at in sorted(due, reverse=True):
+            self._decode(at)
         return prefill_is_due or bool(due)
 
-    def _finished(self, series: int | None, *, share: float = 1.0) -> bool:
+    def _finished(self, series: DecodeAt | None, share: float = 1.0) -> bool:
         if series in self.state.stopped:
             return True
-        rule = self._plan.rule
-        if series not in (None, self._plan.depth):
-            rule = replace(
-                rule, least=1, maximum=rule.minimum
-            )  # the second depth gives a slope; it decides nothing alone
         reason = should_stop(
-            rule,
+            self._plan.rule_for(series),
             self._samples(series),
             elapsed_s=self._clock.now_s() - self._started_s,
             next_s=self._cost_s.get(series, 0.0),
@@ -222,7 +248,7 @@ class SeriesRunner:
             self.state.stopped[series] = reason
         return reason is not None
 
-    def _samples(self, series: int | None) -> tuple[float, ...]:
+    def _samples(self, series: DecodeAt | None) -> tuple[float, ...]:
         if series is None:
             estimate = prefill_rate(self.state.chunk_rows, self._plan.prompt_tokens)
         else:
@@ -233,30 +259,33 @@ class SeriesRunner:
         before_s = self._clock.now_s()
         chunks = self._session.prefill(self._plan.prompt_tokens, prompt=self._plan.prompt)
         (first_step_s,) = self._session.decode(1)
-        self._filled = self._plan.prompt_tokens + 1
+        self._filled, self._spread = self._plan.prompt_tokens + 1, False
         self.state.chunk_tokens = chunks.tokens
         self.state.chunk_rows.append(chunks.seconds)
         self.state.ttft_s.append(math.fsum(chunks.seconds) + first_step_s)
         self._done(None, before_s)
 
-    def _go_to(self, depth: int) -> None:
+    def _go_to(self, at: DecodeAt) -> None:
         """Bring the cache to a depth; models with recurrent state cannot be cut back and are filled again."""
-        if self._filled < depth or not self._session.rewind(depth):
+        if self._filled < at.depth or not self._session.rewind(at.depth):
             # Prefill empties the cache before it fills it; one token is as near to an empty one as it gets.
-            self._session.prefill(max(depth, 1), prompt=self._plan.prompt)
-        self._filled = depth
+            self._session.prefill(max(at.depth, 1), prompt=self._plan.prompt)
+            self._spread = False
+        if at.batch > 1 and not self._spread:
+            self._session.spread(at.batch)
+        self._filled, self._spread = at.depth, at.batch > 1
 
-    def _decode(self, depth: int) -> None:
+    def _decode(self, at: DecodeAt) -> None:
         before_s = self._clock.now_s()
-        first_filling = self._filled < depth
-        self._go_to(depth)
+        first_filling = self._filled < at.depth
+        self._go_to(at)
         if first_filling:
             before_s = self._clock.now_s()  # the next repetition only cuts the cache back
-        self.state.step_rows[depth].append(self._session.decode(self._plan.steps))
-        self._filled = depth + self._plan.steps
-        self._done(depth, before_s)
+        self.state.step_rows[at].append(self._session.decode(self._plan.steps, batch=at.batch))
+        self._filled = at.depth + self._plan.steps
+        self._done(at, before_s)
 
-    def _done(self, series: int | None, before_s: float) -> None:
+    def _done(self, series: DecodeAt | None, before_s: float) -> None:
         self._cost_s[series] = self._clock.now_s() - before_s
         if self._plan.between is not None:
             self._plan.between()

@@ -45,7 +45,7 @@ def kv_layout(metadata: Metadata, n_layer: int, tensor_names: Iterable[str]) -> 
         return KvLayout(unknown_reason=reason)
     layers = _layers_with(tensor_names)
     heads = _Heads.of(metadata, n_layer)
-    windows = _windows(metadata, n_layer)
+    windows = layer_windows(metadata, n_layer)
     with_kv = layers_with_own_kv(metadata, n_layer)
     attention = tuple(
         heads.layer(index, windows[index], stores=index < with_kv)
@@ -158,8 +158,8 @@ def _latent(metadata: Metadata, full: tuple[int, int]) -> tuple[int, int] | None
     return (full[0] if rope is None else rank + rope, rank)
 
 
-def _windows(metadata: Metadata, n_layer: int) -> tuple[int | None, ...]:
-    """The window of each layer, None for a full one."""
+def layer_windows(metadata: Metadata, n_layer: int) -> tuple[int | None, ...]:
+    """The sliding window of each layer in tokens, None for a layer that sees everything."""
     rule = WINDOW_RULES.get(metadata.architecture)
     window = None if rule is None else _window_length(metadata, rule, n_layer)
     if rule is None or not window:

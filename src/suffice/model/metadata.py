@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from suffice.model.gguf_header import GgufHeader, MetadataValue
 
 _LONGEST_ARCHITECTURE: Final = 64
+_MAX_LAYERS: Final = 4096  # llama.cpp stops at 512 (LLAMA_MAX_LAYERS)
 _LARGEST: Final = 1 << 40  # no count in a model's metadata comes near; larger ones are damage
 
 
@@ -105,6 +106,21 @@ def metadata_of(header: GgufHeader) -> Metadata:
     if not isinstance(architecture, str) or not 0 < len(architecture) <= _LONGEST_ARCHITECTURE:
         raise ModelFileError(f"{header.source}: general.architecture is missing; get a complete GGUF file of the model")
     return Metadata(source=header.source, architecture=architecture, values=header.metadata)
+
+
+def plain_layers(metadata: Metadata) -> int:
+    """Layers of plain decoding: those for multi-token prediction stand at the end and are left out.
+
+    Raises:
+        ModelFileError: no such number can be a model's.
+    """
+    blocks = metadata.required_count("block_count")
+    n_layer = blocks - (metadata.count("nextn_predict_layers") or 0)
+    if not 1 <= n_layer <= _MAX_LAYERS:
+        raise ModelFileError(
+            f"{metadata.source}: a model cannot have {n_layer} layers; the file is damaged, download it again"
+        )
+    return n_layer
 
 
 def array_length(value: MetadataValue | None) -> int | None:

@@ -10,7 +10,7 @@ from suffice.errors import ModelFileError
 from suffice.model.attention import kv_layout, layers_with_own_kv
 from suffice.model.consistency import check_against_tensors
 from suffice.model.kv_cache import DEFAULT_KV_TYPE, KvLayout
-from suffice.model.metadata import array_length, metadata_of
+from suffice.model.metadata import array_length, metadata_of, plain_layers
 from suffice.model.weights import TOKEN_EMBEDDING, WeightGroup, WeightUse, weight_groups
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from suffice.model.gguf_header import GgufHeader
     from suffice.model.metadata import Metadata
 
-_MAX_LAYERS: Final = 4096  # llama.cpp stops at 512 (LLAMA_MAX_LAYERS)
 _FLOPS_PER_MULTIPLY_ADD: Final = 2
 _DEFAULT_MICRO_BATCH: Final = 512  # llama.cpp's n_ubatch
 
@@ -170,7 +169,7 @@ def shape_from_header(header: GgufHeader) -> ModelShape:
         raise ModelFileError(
             f"{header.source}: holds no tensors, only a vocabulary or metadata; name the GGUF file of the whole model"
         )
-    n_layer = _layers(metadata)
+    n_layer = plain_layers(metadata)
     with_kv = layers_with_own_kv(metadata, n_layer)
     name = header.metadata.get("general.name")
     kv = kv_layout(metadata, n_layer, (tensor.name for tensor in header.tensors))
@@ -186,17 +185,6 @@ def shape_from_header(header: GgufHeader) -> ModelShape:
         kv=kv,
         file_bytes=header.file_bytes,
     )
-
-
-def _layers(metadata: Metadata) -> int:
-    """Layers of plain decoding: those for multi-token prediction stand at the end and are left out."""
-    blocks = metadata.required_count("block_count")
-    n_layer = blocks - (metadata.count("nextn_predict_layers") or 0)
-    if not 1 <= n_layer <= _MAX_LAYERS:
-        raise ModelFileError(
-            f"{metadata.source}: a model cannot have {n_layer} layers; the file is damaged, download it again"
-        )
-    return n_layer
 
 
 def _vocabulary(header: GgufHeader, metadata: Metadata) -> int | None:

@@ -6,15 +6,15 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from suffice.errors import RecordError
+from suffice.records.alike import RELATIVE_TOLERANCE, alike
+from suffice.records.check_slices import check_extrapolation
 from suffice.stats.intervals import estimate_from, median
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from suffice.records.schema import RunRecord
     from suffice.stats.estimate import Estimate, Interval
 
-_RELATIVE_TOLERANCE: Final = 1e-6  # a rounding of the plain numbers by another tool is not an edit
+_BASES: Final = ("measured", "extrapolated")
 
 
 def check_record(record: RunRecord, *, source: str) -> None:
@@ -35,10 +35,14 @@ def check_record(record: RunRecord, *, source: str) -> None:
         ("ttft_s", record.ttft_s, measurement.ttft_s),
         *((f"decode at depth {other.depth}", None, other.tokens_per_second) for other in series[1:]),
     ]
+    _check_raw(record, source)
     for name, plain, estimate in numbers:
         _check_number(name, plain, estimate, source)
-    _check_raw(record, source)
     _check_derived(record, source)
+    if record.basis not in _BASES:
+        raise RecordError(f"{source}: basis is {record.basis!r}; a run is {' or '.join(_BASES)}")
+    if record.measurement.extrapolation is not None:
+        check_extrapolation(record, source=source)
     if record.device_kind not in ("cpu", "gpu"):
         raise RecordError(f"{source}: device_kind is {record.device_kind!r}; it is 'cpu' or 'gpu'")
 
@@ -56,7 +60,7 @@ def _check_number(name: str, plain: float | None, estimate: Estimate | None, sou
         raise RecordError(f"{source}: the estimate of {name} lies outside of its own interval; the record was edited")
     own = median(estimate.samples) if estimate.samples else estimate.point
     for value in (plain, estimate.point):
-        if value is not None and not math.isclose(value, own, rel_tol=_RELATIVE_TOLERANCE):
+        if value is not None and not math.isclose(value, own, rel_tol=RELATIVE_TOLERANCE):
             raise RecordError(f"{source}: {name} is {value:g} but its own samples give {own:g}; the record was edited")
 
 
@@ -78,10 +82,10 @@ def _check_derived(record: RunRecord, source: str) -> None:
     for name, estimate, rates in made:
         if estimate is None:
             continue
-        if rates and not _alike(estimate.samples, rates):
+        if rates and not alike(estimate.samples, rates):
             raise RecordError(f"{source}: the samples of {name} are not those of its raw times; the record was edited")
         own = estimate_from(estimate.samples).interval if estimate.samples else estimate.interval
-        if not _alike(_ends(estimate.interval), _ends(own)):
+        if not alike(_ends(estimate.interval), _ends(own)):
             raise RecordError(f"{source}: the interval of {name} is not that of its samples; the record was edited")
     if record.contention.disturbed is not None and record.disturbed != record.contention.disturbed:
         raise RecordError(f"{source}: 'disturbed' and 'contention.disturbed' disagree; the record was edited")
@@ -91,17 +95,15 @@ def _ends(interval: Interval | None) -> list[float]:
     return [] if interval is None else [interval.low, interval.high]
 
 
-def _alike(first: Sequence[float], second: Sequence[float]) -> bool:
-    pairs = zip(first, second, strict=False)
-    return len(first) == len(second) and all(math.isclose(a, b, rel_tol=_RELATIVE_TOLERANCE) for a, b in pairs)
-
-
 def _check_raw(record: RunRecord, source: str) -> None:
     """Raw times and sizes that no measurement can have."""
     measurement, model = record.measurement, record.model
     prefill = measurement.prefill
     rows = [row for series in measurement.decode for row in series.step_s]
-    rows += [] if prefill is None else [*prefill.chunk_s, tuple(map(float, prefill.chunk_tokens))]
+    rows += [] if prefill is None else [*prefill.chunk_s]
+    rows += [tuple(map(float, prefill.chunk_tokens))] if prefill is not None and prefill.chunk_tokens else []
+    if not all(rows):
+        raise RecordError(f"{source}: a repetition has no raw samples; leave it out or measure again")
     if any(value <= 0 for row in rows for value in row):
         raise RecordError(f"{source}: raw samples hold a time or a size that is not positive")
     if any(series.depth < 0 for series in measurement.decode):

@@ -42,7 +42,8 @@ class ModelRecord:
     """Which model was measured.
 
     ``sha256`` is of the whole file (all parts of a split one, in order); for very large files it is None and
-    ``sampled_sha256`` covers size, header and evenly spaced samples instead.
+    ``sampled_sha256`` covers size, header and evenly spaced samples instead. A model without a file, known by its shape and
+    recipe, has ``shape_sha256``: of the names, dimensions and types of all tensors, and of the metadata; its bytes are computed.
     """
 
     name: str | None = None
@@ -50,6 +51,8 @@ class ModelRecord:
     file_bytes: int | None = None
     sha256: str | None = None
     sampled_sha256: str | None = None
+    shape_sha256: str | None = None
+    shape_source: str | None = None  # where the shape is from, when there was no file
     architecture: str | None = None
     parameters: int | None = None
     active_parameters: int | None = None
@@ -63,7 +66,7 @@ class ModelRecord:
     @property
     def identity(self) -> str | None:
         """What two records must share to be of the same model: a hash, or None when unknown."""
-        return self.sha256 or self.sampled_sha256
+        return self.sha256 or self.sampled_sha256 or self.shape_sha256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +86,15 @@ class EngineRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeSeries:
-    """Repetitions of decoding at one depth. ``step_s`` holds the raw seconds of each step, a row per repetition."""
+    """Repetitions of decoding at one depth. ``step_s`` holds the raw seconds of each step, a row per repetition.
+
+    ``batch`` sequences decode together in each step; ``tokens_per_second`` is that of one of them. In an extrapolated record a row
+    holds one time, that of a step of the whole model; the raw times are in ``extrapolation``.
+    """
 
     depth: int
     threads: int
+    batch: int = 1
     tokens_per_second: Estimate | None = None
     step_s: tuple[tuple[float, ...], ...] = ()
     stopped: str | None = None
@@ -150,6 +158,64 @@ class CeilingRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LayerKindRecord:
+    """Layers that are alike, and what one of them weighs. "output head" stands here too when slices keep a part of it."""
+
+    label: str
+    layers: float  # of this kind in the whole model
+    layer_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceRecord:
+    """One slice that was run: its layers of each kind (and share of the head), and its bytes."""
+
+    layers: int
+    counts: tuple[float, ...]
+    n_vocab: int
+    tensor_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtrapolatedSeries:
+    """Raw times of the slices in one kind of work, and the line through them (:mod:`suffice.model.extrapolation`).
+
+    ``times_s[slice][repetition]`` are seconds of steps (decode) or of chunks (prefill). The fit is that of the medians over repetitions.
+    """
+
+    phase: str  # "decode" or "prefill"
+    depth: int
+    batch: int
+    work: tuple[float, ...]  # of one layer of each kind: bytes read (decode) or multiplications per token (prefill)
+    times_s: tuple[tuple[tuple[float, ...], ...], ...]
+    fixed_s: float | None = None
+    layer_s: tuple[float, ...] = ()
+    largest_residual: float | None = None  # how far the worst slice lies off the line, as a share of its time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertsRecord:
+    """How many different experts of a layer a decode step read, counted in the engine, beside what even routing would read."""
+
+    batch: int
+    n_expert: int
+    n_used: int
+    distinct_mean: float
+    expected: float  # E(1-(1-k/E)^B)
+    steps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtrapolationRecord:
+    """How the figures of a model that was not here were got: kinds of layers, the slices that were run, and their lines."""
+
+    kinds: tuple[LayerKindRecord, ...]
+    slices: tuple[SliceRecord, ...]
+    series: tuple[ExtrapolatedSeries, ...] = ()
+    experts: tuple[ExpertsRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementRecord:
     """The raw series and their estimates."""
 
@@ -160,6 +226,7 @@ class MeasurementRecord:
     load: LoadRecord = field(default_factory=LoadRecord)
     peak_rss_bytes: int | None = None
     budget_s: float | None = None
+    extrapolation: ExtrapolationRecord | None = None  # None: the model itself was run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +256,7 @@ class RunRecord:
     decode_tokens_per_second: float | None = None
     prefill_tokens_per_second: float | None = None
     ttft_s: float | None = None
-    basis: str = "measured"
+    basis: str = "measured"  # or "extrapolated": from slices, or from a stand-in of random weights
     disturbed: bool | None = None
     machine: str | None = None  # CPU or GPU model name
     device_kind: str = "cpu"  # "cpu" or "gpu": where the layers ran

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from suffice.report.slices import slice_rows, stand_in_mark
 from suffice.report.tables import one_line, plain_table
 from suffice.units import format_bandwidth, format_bytes, format_memory, format_seconds
 
@@ -23,7 +24,7 @@ def run_text(record: RunRecord) -> str:
 
 def run_rows(record: RunRecord) -> list[list[str]]:
     """Rows of (what, value, how): machine, model and engine first, then the numbers."""
-    return [*_identity_rows(record), *_speed_rows(record), *_machine_rows(record)]
+    return [*_identity_rows(record), *_speed_rows(record), *slice_rows(record), *_machine_rows(record)]
 
 
 def run_marks(record: RunRecord) -> list[str]:
@@ -39,6 +40,8 @@ def run_marks(record: RunRecord) -> list[str]:
             f"the engine leaves {', '.join(record.engine.isa_unused) or 'instruction sets'} of this CPU unused: speeds are "
             f"lower bounds; better: {record.engine.advice}"
         )
+    if record.basis == "extrapolated":
+        marks.append(stand_in_mark(record))
     if not record.complete:
         marks.append("the run was not finished")
     return marks
@@ -77,7 +80,8 @@ def _speed_rows(record: RunRecord) -> list[list[str]]:
         how = f"{record.basis}, {_counted(len(series.step_s), 'repetition')}, {_counted(series.threads, 'thread')}"
         if series.stopped:
             how += f", {series.stopped}"
-        rows.append([f"decode at depth {series.depth}", rate_text(series.tokens_per_second, None), how])
+        together = "" if series.batch == 1 else f", {series.batch} together, of each"
+        rows.append([f"decode at depth {series.depth}{together}", rate_text(series.tokens_per_second, None), how])
     if not measurement.decode:
         rows.append(["decode", rate_text(None, record.decode_tokens_per_second), record.basis])
     prefill = measurement.prefill

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from suffice.errors import EngineError
 from suffice.measure.engine.enginelog import EngineLog, is_worth_telling, parse_isa
 from suffice.measure.engine.layouts import BUFFER_BYTES, CONTEXT_LAYOUTS, MODEL_LAYOUTS, Batch, select_layout
-from suffice.measure.engine.library import LibraryChoice, load_library
+from suffice.measure.engine.library import LibraryChoice, load_libraries
 from suffice.measure.engine.seam import EngineIdentity
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "llama_model_free": (None, (_POINTER,)),
     "llama_free": (None, (_POINTER,)),
     "llama_n_ctx": (ctypes.c_uint32, (_POINTER,)),
+    "llama_n_seq_max": (ctypes.c_uint32, (_POINTER,)),
     "llama_n_batch": (ctypes.c_uint32, (_POINTER,)),
     "llama_n_ubatch": (ctypes.c_uint32, (_POINTER,)),
     "llama_n_threads": (_INT, (_POINTER,)),
@@ -50,6 +51,22 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "llama_synchronize": (None, (_POINTER,)),
 }
 _OPTIONAL: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
+    "llama_n_ctx_seq": (ctypes.c_uint32, (_POINTER,)),
+    "llama_model_meta_val_str": (_INT, (_POINTER, _TEXT, _TEXT, ctypes.c_size_t)),
+    "llama_state_seq_get_size": (ctypes.c_size_t, (_POINTER, _INT)),
+    "llama_state_seq_get_data": (ctypes.c_size_t, (_POINTER, _POINTER, ctypes.c_size_t, _INT)),
+    "llama_state_seq_set_data": (ctypes.c_size_t, (_POINTER, _POINTER, ctypes.c_size_t, _INT)),
+    "ggml_get_name": (_TEXT, (_POINTER,)),
+    "ggml_nelements": (ctypes.c_int64, (_POINTER,)),
+    "ggml_nbytes": (ctypes.c_size_t, (_POINTER,)),
+    "ggml_backend_tensor_get": (None, (_POINTER, _POINTER, ctypes.c_size_t, ctypes.c_size_t)),
+    "ggml_type_name": (_TEXT, (_INT,)),
+    "ggml_row_size": (ctypes.c_size_t, (_INT, ctypes.c_int64)),
+    "ggml_quantize_init": (None, (_INT,)),
+    "ggml_quantize_requires_imatrix": (_BOOL, (_INT,)),
+    "ggml_quantize_chunk": (ctypes.c_size_t, (_INT, _POINTER, _POINTER, *(ctypes.c_int64,) * 3, _POINTER)),
+    "ggml_threadpool_pause": (None, (_POINTER,)),
+    "ggml_threadpool_resume": (None, (_POINTER,)),
     "ggml_version": (_TEXT, ()),
     "ggml_commit": (_TEXT, ()),
     "ggml_backend_reg_count": (ctypes.c_size_t, ()),
@@ -81,7 +98,8 @@ class Binding:
         self.choice = choice
         self.log = EngineLog()
         self._told_lines = 0
-        self._library = load_library(choice)
+        self._libraries = load_libraries(choice)
+        self._functions: dict[str, Any] = {}
         self._log_callback = _LOG_CALLBACK(self._on_log)  # kept: llama.cpp calls it for as long as it lives
         for name, signature in _SIGNATURES.items():
             self._declare(name, signature, needed=True)
@@ -93,28 +111,25 @@ class Binding:
         self.context_layout = select_layout(CONTEXT_LAYOUTS, self._defaults("llama_context_default_params"), where)
         self._model_type = self._declare_default("llama_model_default_params", self.model_layout.structure())
         self._context_type = self._declare_default("llama_context_default_params", self.context_layout.structure())
-        self._library.llama_model_load_from_file.restype = ctypes.c_void_p
-        self._library.llama_model_load_from_file.argtypes = [ctypes.c_char_p, self._model_type]
-        self._library.llama_init_from_model.restype = ctypes.c_void_p
-        self._library.llama_init_from_model.argtypes = [ctypes.c_void_p, self._context_type]
+        self._declare("llama_model_load_from_file", (_POINTER, (_TEXT, self._model_type)), needed=True)
+        self._declare("llama_init_from_model", (_POINTER, (_POINTER, self._context_type)), needed=True)
         self._load_backends()
         self.call("llama_backend_init")
 
     def call(self, name: str, *arguments: Any) -> Any:  # noqa: ANN401 - whatever the C function gives
         """Call a C function of the table above. Raises EngineError if this library does not have it."""
-        function = getattr(self._library, name, None)
-        if function is None:
-            raise EngineError(f"{self.choice.library} has no {name}; it is too old or was stripped")
-        return function(*arguments)
+        return self.function(name)(*arguments)
 
     def function(self, name: str) -> Callable[..., Any]:
-        """The C function itself, for loops that are timed."""
-        found: Callable[..., Any] = getattr(self._library, name)
+        """The C function itself, for loops that are timed. Raises EngineError if this library does not have it."""
+        found: Callable[..., Any] | None = self._functions.get(name)
+        if found is None:
+            raise EngineError(f"{self.choice.library} has no {name}; it is too old or was stripped")
         return found
 
     def has(self, name: str) -> bool:
-        """Whether the library exports a function."""
-        return hasattr(self._library, name)
+        """Whether the library exports a function of the table above."""
+        return name in self._functions
 
     def identity(self) -> EngineIdentity:
         """What the library says of itself."""
@@ -131,11 +146,11 @@ class Binding:
 
     def default_model_params(self) -> Any:  # noqa: ANN401 - a struct whose fields depend on the library
         """``llama_model_default_params()`` in this library's layout."""
-        return self._library.llama_model_default_params()
+        return self.call("llama_model_default_params")
 
     def default_context_params(self) -> Any:  # noqa: ANN401 - a struct whose fields depend on the library
         """``llama_context_default_params()`` in this library's layout."""
-        return self._library.llama_context_default_params()
+        return self.call("llama_context_default_params")
 
     def new_threadpool(self, n_threads: int) -> int | None:
         """A ggml thread pool of the default priority and polling, as llama-bench makes it. None: use the engine's own."""
@@ -149,6 +164,16 @@ class Binding:
         pool: int | None = _NEW_POOL(create)(ctypes.addressof(params))
         return pool
 
+    def pause_threadpool(self, pool: int) -> None:
+        """Let a pool's threads sleep at once; they would look for work for about 0.1 s more. No harm where it cannot be done."""
+        if self.has("ggml_threadpool_pause"):
+            self.call("ggml_threadpool_pause", pool)
+
+    def resume_threadpool(self, pool: int) -> None:
+        """Wake a pool's threads, so that the next evaluation finds them waiting for work as after the one before."""
+        if self.has("ggml_threadpool_resume"):
+            self.call("ggml_threadpool_resume", pool)
+
     def free_threadpool(self, pool: int) -> None:
         """Free a pool that no context uses any more."""
         free = self._pool_function("ggml_threadpool_free")
@@ -156,26 +181,23 @@ class Binding:
             _FREE_POOL(free)(pool)
 
     def _declare(self, name: str, signature: tuple[Any, tuple[Any, ...]], *, needed: bool) -> None:
-        if not self.has(name):
+        function = self._libraries.find(name)
+        if function is None:
             if needed:
                 raise EngineError(f"{self.choice.library} has no {name}; it is too old or too new for suffice")
             return
-        function = getattr(self._library, name)
         function.restype = signature[0]
         function.argtypes = list(signature[1])
+        self._functions[name] = function
 
     def _declare_default(self, name: str, structure: type[ctypes.Structure]) -> type[ctypes.Structure]:
-        function = getattr(self._library, name)
-        function.restype = structure
-        function.argtypes = []
+        self._declare(name, (structure, ()), needed=True)
         return structure
 
     def _defaults(self, name: str) -> bytes:
         raw = type("RawParams", (ctypes.Structure,), {"_fields_": [("raw", ctypes.c_uint8 * BUFFER_BYTES)]})
-        function = getattr(self._library, name)
-        function.restype = raw
-        function.argtypes = []
-        return bytes(function())
+        self._declare(name, (raw, ()), needed=True)
+        return bytes(self.call(name))
 
     def _load_backends(self) -> None:
         """Load per-CPU backends that lie beside the library, if the build keeps them apart.

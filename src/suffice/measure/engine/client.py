@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from suffice.measure.engine.seam import ChunkTimings, EngineIdentity, EngineSettings, SessionFacts
+    from suffice.measure.engine.seam import ChunkTimings, EngineIdentity, EngineSettings, ExpertUse, SessionFacts
 
 _CLOSE_TIMEOUT_S: Final = 5.0
 _WORDS_BYTES: Final = 4000  # of a dead worker's last output
@@ -68,6 +68,11 @@ class WorkerProcess:
     def pid(self) -> int:
         """Process id of the worker."""
         return self._process.pid
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be asked; False once it was closed or found dead."""
+        return not self._words.closed
 
     def ask(self, operation: str, arguments: dict[str, Any], timeout_s: float) -> Any:  # noqa: ANN401 - any JSON value
         """Send a request and wait for its reply.
@@ -138,12 +143,31 @@ class WorkerProcess:
         return " | ".join([line.strip() for line in lines if line.strip()][-_WORDS_LINES:])
 
 
+class Turns:
+    """Whose turn it is among the sessions of one engine.
+
+    For some milliseconds after an evaluation an engine's threads still look for work, and would take a CPU from another session's
+    first step: that step took half as long again. So before the turn changes, the old session is waited for.
+    """
+
+    def __init__(self) -> None:
+        self._last: WorkerProcess | None = None
+
+    def take(self, worker: WorkerProcess, timeout_s: float) -> None:
+        """Called before an evaluation in ``worker``: waits until the threads of the one before are asleep."""
+        last, self._last = self._last, worker
+        if last is not None and last is not worker and last.is_open:
+            with contextlib.suppress(EngineError):  # if it died or hangs, its own next request says so
+                _guarded(last, "settle", {}, timeout_s)
+
+
 class LlamaCppClient:
     """A session in a worker; implements the seam's Session."""
 
-    def __init__(self, worker: WorkerProcess, facts: SessionFacts, timeout_s: float) -> None:
+    def __init__(self, worker: WorkerProcess, facts: SessionFacts, timeout_s: float, turns: Turns) -> None:
         self._worker = worker
         self._facts = facts
+        self._turns = turns
         self.timeout_s = timeout_s  # of each request from now on
 
     @property
@@ -162,11 +186,19 @@ class LlamaCppClient:
 
     def prefill(self, n_tokens: int, *, prompt: str | None = None) -> ChunkTimings:
         """Clear the cache and evaluate that many tokens; seconds of each chunk."""
-        return protocol.timings_from_json(self._ask("prefill", n_tokens=n_tokens, prompt=prompt))
+        return protocol.timings_from_json(self._evaluate("prefill", n_tokens=n_tokens, prompt=prompt))
 
-    def decode(self, n_steps: int) -> tuple[float, ...]:
-        """Seconds of each of ``n_steps`` single-token steps."""
-        return tuple(self._ask("decode", n_steps=n_steps))
+    def spread(self, batch: int) -> None:
+        """Make the sequences 1 to ``batch - 1`` copies of sequence 0."""
+        self._ask("spread", batch=batch)
+
+    def decode(self, n_steps: int, *, batch: int = 1) -> tuple[float, ...]:
+        """Seconds of each of ``n_steps`` steps of one token for each of ``batch`` sequences."""
+        return tuple(self._evaluate("decode", n_steps=n_steps, batch=batch))
+
+    def experts_touched(self, n_steps: int, *, batch: int = 1) -> tuple[ExpertUse, ...] | None:
+        """Different experts that each of ``n_steps`` steps chose, by layer; None for a dense model."""
+        return protocol.experts_from_json(self._evaluate("experts_touched", n_steps=n_steps, batch=batch))
 
     def rewind(self, depth: int) -> bool:
         """Forget all tokens beyond ``depth``; False if this model cannot."""
@@ -198,6 +230,10 @@ class LlamaCppClient:
     ) -> None:
         self.close()
 
+    def _evaluate(self, operation: str, **arguments: Any) -> Any:  # noqa: ANN401 - JSON values both ways
+        self._turns.take(self._worker, self.timeout_s)
+        return self._ask(operation, **arguments)
+
     def _ask(self, operation: str, **arguments: Any) -> Any:  # noqa: ANN401 - JSON values both ways
         return _guarded(self._worker, operation, arguments, self.timeout_s)
 
@@ -209,6 +245,7 @@ class LlamaCppEngine:
         self.choice = choice
         self.timeouts = timeouts or Timeouts()
         self._identity: EngineIdentity | None = None
+        self._turns = Turns()
 
     @property
     def identity(self) -> EngineIdentity:
@@ -237,7 +274,7 @@ class LlamaCppEngine:
         except EngineError:
             worker.close(kill=True)
             raise
-        return LlamaCppClient(worker, facts, self.timeouts.request_s)
+        return LlamaCppClient(worker, facts, self.timeouts.request_s, self._turns)
 
     def _start(self) -> WorkerProcess:
         worker = WorkerProcess()

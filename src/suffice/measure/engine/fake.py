@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
 from suffice.errors import EngineCrashError, EngineError
-from suffice.measure.engine.seam import ChunkTimings, EngineIdentity, EngineSettings, ResolvedSettings, SessionFacts
+from suffice.measure.engine.seam import (
+    ChunkTimings,
+    EngineIdentity,
+    EngineSettings,
+    ExpertUse,
+    ResolvedSettings,
+    SessionFacts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,24 +55,31 @@ class FakeClock:
 class FakeSpeed:
     """How long things take on the fake machine.
 
-    A decode step at depth d with t threads takes ``(decode_step_s + d * decode_step_s_per_depth) / min(t, useful_threads)``;
-    a token of prefill likewise. ``jitter`` is the relative standard deviation of a one-sided disturbance (never faster than
-    the model). ``step_s`` replaces the decode formula by any function of (depth, threads).
+    A decode step of b sequences at depth d with t threads reads the weights once, and each sequence's cache::
+
+        (decode_step_s + (b - 1) * decode_step_s_per_sequence + b * d * decode_step_s_per_depth) / min(t, useful_threads)
+
+    A token of prefill takes ``prefill_token_s`` over the same divisor. ``jitter`` is the relative standard deviation of a one-sided
+    disturbance (never faster than the model). ``step_s`` replaces the decode formula by any function of (depth, threads), to which
+    further sequences add their ``decode_step_s_per_sequence``.
     """
 
     decode_step_s: float = 0.02
     decode_step_s_per_depth: float = 0.0
+    decode_step_s_per_sequence: float = 0.001
     prefill_token_s: float = 0.002
     useful_threads: int = 4
     load_s: float = 0.5
     jitter: float = 0.0
     step_s: Callable[[int, int], float] | None = None
 
-    def decode_s(self, depth: int, threads: int) -> float:
+    def decode_s(self, depth: int, threads: int, batch: int = 1) -> float:
         """Seconds of an undisturbed decode step at a depth."""
+        further_s = (batch - 1) * self.decode_step_s_per_sequence
         if self.step_s is not None:
-            return self.step_s(depth, threads)
-        return (self.decode_step_s + depth * self.decode_step_s_per_depth) / min(threads, self.useful_threads)
+            return self.step_s(depth, threads) + further_s
+        step_s = self.decode_step_s + further_s + batch * depth * self.decode_step_s_per_depth
+        return step_s / min(threads, self.useful_threads)
 
     def prefill_s(self, tokens: int, threads: int) -> float:
         """Seconds of an undisturbed chunk of prefill."""
@@ -83,17 +97,28 @@ class FakeBehaviour:
     crash_after_calls: int | None = None  # this many calls succeed, then the process is dead
     refuse_to_open: str | None = None  # the sentence of the EngineError
     weights_evicted: bool | None = True  # what a load with evict_first reports
+    can_spread: bool = True
+    n_expert: int = 0  # of each layer; 0: a dense model
+    n_expert_used: int = 2  # that one token chooses, all equally likely
+    n_expert_layers: int = 2
 
 
 @dataclass(slots=True, kw_only=True)
 class FakeEngine:
-    """Opens fake sessions. All of them move ``clock``; equal seeds give equal times."""
+    """Opens fake sessions. All of them move ``clock``; equal seeds give equal times.
+
+    ``step_cost`` and ``prefill_cost`` plant any truth, such as a cost per layer of each model file: undisturbed seconds of a decode
+    step from (model, depth, batch), and of a chunk of prefill from (model, depth at its start, tokens). They replace ``speed``'s
+    formulas, thread counts included; its jitter stays.
+    """
 
     speed: FakeSpeed = field(default_factory=FakeSpeed)
     behaviour: FakeBehaviour = field(default_factory=FakeBehaviour)
     clock: FakeClock = field(default_factory=FakeClock)
     identity: EngineIdentity = FAKE_IDENTITY
     seed: int = 1
+    step_cost: Callable[[Path, int, int], float] | None = None
+    prefill_cost: Callable[[Path, int, int], float] | None = None
     opened: int = 0  # sessions so far
 
     def open(self, model: Path, settings: EngineSettings, *, evict_first: bool = False) -> FakeSession:
@@ -102,19 +127,22 @@ class FakeEngine:
             raise EngineError(self.behaviour.refuse_to_open)
         self.opened += 1
         self.clock.advance(self.speed.load_s)
-        return FakeSession(self, settings, model.name, evicted=self.behaviour.weights_evicted if evict_first else None)
+        if settings.n_sequences < 1:
+            raise EngineError(f"a session needs at least one sequence, not {settings.n_sequences}")
+        return FakeSession(self, settings, model, evicted=self.behaviour.weights_evicted if evict_first else None)
 
 
 class FakeSession:
     """A session of :class:`FakeEngine`. It keeps the seam's promises on depth, room and order of calls."""
 
-    def __init__(self, engine: FakeEngine, settings: EngineSettings, model_name: str, *, evicted: bool | None) -> None:
+    def __init__(self, engine: FakeEngine, settings: EngineSettings, model: Path, *, evicted: bool | None) -> None:
         self._engine = engine
         self._settings = settings
+        self._model = model
         self._threads = settings.n_threads
         self._threads_batch = settings.n_threads_batch
         self._random = random.Random(f"{engine.seed}/{engine.opened}")  # noqa: S311 - reproducible noise
-        self._depth = 0
+        self._depths = [0] * settings.n_sequences
         self._calls = 0
         self._cpu_time_s = engine.speed.load_s
         self._open = True
@@ -123,14 +151,14 @@ class FakeSession:
             resolved=_resolved(settings),
             n_vocab=engine.behaviour.n_vocab,
             n_ctx_train=engine.behaviour.n_ctx_train,
-            model_description=f"fake {model_name}",
+            model_description=f"fake {model.name}",
             weights_evicted_before_load=evicted,
         )
 
     @property
     def depth(self) -> int:
-        """Tokens that the cache holds."""
-        return self._depth
+        """Tokens that sequence 0 holds."""
+        return self._depths[0]
 
     def set_threads(self, n_threads: int, n_threads_batch: int) -> None:
         """Use these thread counts from the next evaluation on."""
@@ -145,31 +173,61 @@ class FakeSession:
         if prompt is not None and not prompt:
             raise EngineError("the prompt has no tokens; give a text that is not empty")
         chunk = self._settings.n_batch
-        tokens = tuple(min(chunk, n_tokens - start) for start in range(0, n_tokens, chunk))
-        model = self._engine.speed
+        starts = range(0, n_tokens, chunk)
+        tokens = tuple(min(chunk, n_tokens - start) for start in starts)
         seconds = tuple(
-            self._pass_time(model.prefill_s(count, self._threads_batch), self._threads_batch) for count in tokens
+            self._pass_time(self._prefill_s(start, count), self._threads_batch)
+            for start, count in zip(starts, tokens, strict=True)
         )
-        self._depth = n_tokens
+        self._depths = [n_tokens, *[0] * (len(self._depths) - 1)]
         return ChunkTimings(tokens=tokens, seconds=seconds)
 
-    def decode(self, n_steps: int) -> tuple[float, ...]:
-        """Pretend to evaluate one token after the other."""
-        self._begin(n_steps, self._depth)
-        model = self._engine.speed
-        depths = range(self._depth, self._depth + n_steps)
-        seconds = tuple(self._pass_time(model.decode_s(depth, self._threads), self._threads) for depth in depths)
-        self._depth += n_steps
+    def spread(self, batch: int) -> None:
+        """Make the sequences as deep as sequence 0, unless the behaviour says that this model cannot."""
+        self._check_open()
+        self._check_batch(batch)
+        if not self._engine.behaviour.can_spread:
+            raise EngineError("the engine cannot copy the tokens of this model to another sequence")
+        self._depths[:batch] = [self.depth] * batch
+
+    def decode(self, n_steps: int, *, batch: int = 1) -> tuple[float, ...]:
+        """Pretend to evaluate one step after the other."""
+        self._begin(n_steps, self.depth)
+        self._check_batch(batch)
+        if len(set(self._depths[:batch])) > 1:
+            raise EngineError(f"the first {batch} sequences hold {self._depths[:batch]} tokens; call spread({batch})")
+        depths = range(self.depth, self.depth + n_steps)
+        seconds = tuple(self._pass_time(self._decode_s(depth, batch), self._threads) for depth in depths)
+        self._depths[:batch] = [self.depth + n_steps] * batch
         return seconds
+
+    def experts_touched(self, n_steps: int, *, batch: int = 1) -> tuple[ExpertUse, ...] | None:
+        """Every token of every step draws its experts at random, in each layer anew."""
+        self._check_open()
+        if not self._settings.watch_experts:
+            raise EngineError("experts can be counted only in a session that was opened with watch_experts")
+        behaviour = self._engine.behaviour
+        if behaviour.n_expert == 0:
+            return None
+        self.decode(n_steps, batch=batch)
+        return tuple(
+            ExpertUse(
+                layer=layer,
+                distinct_per_step=tuple(self._drawn_experts(batch) for _ in range(n_steps)),
+                n_used=behaviour.n_expert_used,
+                n_expert=behaviour.n_expert,
+            )
+            for layer in range(behaviour.n_expert_layers)
+        )
 
     def rewind(self, depth: int) -> bool:
         """Forget all tokens beyond ``depth``, unless the behaviour says that this model cannot."""
         self._check_open()
-        if not 0 <= depth <= self._depth:
-            raise EngineError(f"cannot rewind to {depth} tokens: the cache holds {self._depth}")
+        if not 0 <= depth <= self.depth:
+            raise EngineError(f"cannot rewind to {depth} tokens: the cache holds {self.depth}")
         if not self._engine.behaviour.can_rewind:
-            return depth == self._depth
-        self._depth = depth
+            return depth == max(self._depths)
+        self._depths = [min(held, depth) for held in self._depths]
         return True
 
     def count_tokens(self, text: str) -> int:
@@ -211,6 +269,26 @@ class FakeSession:
         if depth + n_tokens > self._settings.n_ctx:
             raise EngineError(f"{n_tokens} tokens at depth {depth} do not fit into n_ctx {self._settings.n_ctx}")
 
+    def _check_batch(self, batch: int) -> None:
+        most = min(self._settings.n_sequences, self._settings.n_batch, self._settings.n_ubatch)
+        if not 1 <= batch <= most:
+            raise EngineError(f"a step of {batch} sequences is not possible: this session was opened for 1 to {most}")
+
+    def _decode_s(self, depth: int, batch: int) -> float:
+        if self._engine.step_cost is not None:
+            return self._engine.step_cost(self._model, depth, batch)
+        return self._engine.speed.decode_s(depth, self._threads, batch)
+
+    def _prefill_s(self, depth: int, tokens: int) -> float:
+        if self._engine.prefill_cost is not None:
+            return self._engine.prefill_cost(self._model, depth, tokens)
+        return self._engine.speed.prefill_s(tokens, self._threads_batch)
+
+    def _drawn_experts(self, batch: int) -> int:
+        behaviour = self._engine.behaviour
+        experts = range(behaviour.n_expert)
+        return len({expert for _ in range(batch) for expert in self._random.sample(experts, behaviour.n_expert_used)})
+
     def _check_open(self) -> None:
         if not self._open:
             raise EngineError("the engine's session is closed")
@@ -236,4 +314,5 @@ def _resolved(settings: EngineSettings) -> ResolvedSettings:
         flash_attention=settings.flash_attention != "off",
         use_mmap=settings.use_mmap,
         n_gpu_layers=settings.n_gpu_layers,
+        n_sequences=settings.n_sequences,
     )

@@ -190,8 +190,8 @@ class Batch(ctypes.Structure):
         ("token", ctypes.POINTER(ctypes.c_int32)),
         ("embd", ctypes.c_void_p),
         ("pos", ctypes.c_void_p),
-        ("n_seq_id", ctypes.c_void_p),
-        ("seq_id", ctypes.c_void_p),
+        ("n_seq_id", ctypes.POINTER(ctypes.c_int32)),
+        ("seq_id", ctypes.POINTER(ctypes.POINTER(ctypes.c_int32))),
         ("logits", ctypes.POINTER(ctypes.c_int8)),
     )
 

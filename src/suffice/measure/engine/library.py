@@ -9,7 +9,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from suffice.errors import EngineError, EngineMissingError, UsageError
 
@@ -62,7 +62,25 @@ def choose_library(library: Path | None = None, prefer: str | None = None) -> Li
     )
 
 
-def load_library(choice: LibraryChoice) -> ctypes.CDLL:
+@dataclass(frozen=True, slots=True)
+class LoadedLibraries:
+    """llama.cpp's library and the ggml libraries that were loaded for it: each function is exported by one of them."""
+
+    llama: ctypes.CDLL
+    others: tuple[ctypes.CDLL, ...]
+
+    def find(self, name: str) -> Any:  # noqa: ANN401 - a C function, whose types the caller declares
+        """A function, from whichever library has it; None if none has. Every call gives a function object of its own.
+
+        Linux would find all through llama.cpp's own library, as it searches what that one depends on; other systems do not.
+        """
+        for library in (self.llama, *self.others):
+            if hasattr(library, name):
+                return library[name]
+        return None
+
+
+def load_libraries(choice: LibraryChoice) -> LoadedLibraries:
     """Load the library and what it depends on into this process.
 
     Raises:
@@ -72,8 +90,7 @@ def load_library(choice: LibraryChoice) -> ctypes.CDLL:
     try:
         if sys.platform == "win32":
             os.add_dll_directory(str(choice.library.parent))
-        for dependency in choice.preload:
-            ctypes.CDLL(str(dependency), mode=mode)
+        others = tuple(ctypes.CDLL(str(dependency), mode=mode) for dependency in choice.preload)
         loaded = ctypes.CDLL(str(choice.library), mode=mode)
     except OSError as error:
         raise EngineError(
@@ -81,7 +98,12 @@ def load_library(choice: LibraryChoice) -> ctypes.CDLL:
         ) from error
     if not hasattr(loaded, "llama_model_default_params"):
         raise EngineError(f"{choice.library} is not a library of llama.cpp: it has no llama_model_default_params")
-    return loaded
+    return LoadedLibraries(loaded, others)
+
+
+def load_library(choice: LibraryChoice) -> ctypes.CDLL:
+    """llama.cpp's own library alone; see :func:`load_libraries`."""
+    return load_libraries(choice).llama
 
 
 def shared_library_name(stem: str) -> str:

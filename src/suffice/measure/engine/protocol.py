@@ -13,6 +13,7 @@ from suffice.measure.engine.seam import (
     ChunkTimings,
     EngineIdentity,
     EngineSettings,
+    ExpertUse,
     ResolvedSettings,
     SessionFacts,
 )
@@ -99,6 +100,11 @@ def facts_from_json(values: dict[str, Any]) -> SessionFacts:
 def timings_from_json(values: dict[str, Any]) -> ChunkTimings:
     """Chunk timings from ``dataclasses.asdict`` of some that went through JSON."""
     return ChunkTimings(**_with_tuples(values))
+
+
+def experts_from_json(values: list[dict[str, Any]] | None) -> tuple[ExpertUse, ...] | None:
+    """Expert counts from a list of ``dataclasses.asdict`` that went through JSON; None stays None."""
+    return None if values is None else tuple(ExpertUse(**_with_tuples(value)) for value in values)
 
 
 def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:

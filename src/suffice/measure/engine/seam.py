@@ -1,8 +1,18 @@
 """The seam between suffice and any inference engine.
 
-An :class:`Engine` opens a model and gives a :class:`Session`. A session does four things, each timed inside the engine's own
-process with one monotonic clock, and it decides nothing: which repetitions to make, when to stop and what to conclude is the
-business of :mod:`suffice.measure.session`. :class:`~suffice.measure.engine.fake.FakeEngine` ships beside the real ones.
+An :class:`Engine` opens a model and gives a :class:`Session`. A session evaluates tokens, timed inside the engine's own process
+with one monotonic clock, and it decides nothing: which repetitions to make, when to stop and what to conclude is the business of
+those who call it. :class:`~suffice.measure.engine.fake.FakeEngine` ships beside the real ones.
+
+Several sessions may be open at once and used in turns: each has a process of its own, whose threads sleep between two requests.
+
+A session holds up to ``n_sequences`` independent texts ("sequences"), numbered from 0, each with a cache of its own as long as
+``n_ctx``. A batched decode step evaluates one token of each of the first ``batch`` of them, as a server does for its users::
+
+    session.prefill(2048)        # fills sequence 0
+    session.spread(8)            # sequences 1 to 7 become copies of it
+    session.decode(10, batch=8)  # 10 steps of 8 tokens, all at depths 2048 to 2057
+    session.rewind(2048)         # all 8 are at 2048 again
 """
 
 from __future__ import annotations
@@ -34,7 +44,7 @@ class EngineIdentity:
 class EngineSettings:
     """What is asked of the engine. None means: the engine's own default, reported back in :class:`ResolvedSettings`."""
 
-    n_ctx: int
+    n_ctx: int  # tokens that each sequence has room for
     n_threads: int
     n_threads_batch: int
     n_batch: int = 512  # tokens per evaluation; also the size of a prefill chunk, which is timed as one
@@ -45,13 +55,15 @@ class EngineSettings:
     use_mmap: bool = True
     n_gpu_layers: int = 0  # 0: nothing is given to a GPU, and GPU devices are not used for prefill either
     use_extra_buffers: bool = True  # weights repacked for the CPU (AMX, REPACK); False only where that crashes
+    n_sequences: int = 1  # texts that the session can hold at a time, each with a cache of n_ctx tokens of its own
+    watch_experts: bool = False  # for experts_touched; slows every step, so such a session's times mean nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedSettings:
     """What the engine says it really uses, read back from it. None: it does not tell."""
 
-    n_ctx: int | None
+    n_ctx: int | None  # of each sequence; engines round it up
     n_batch: int | None
     n_ubatch: int | None
     n_threads: int | None
@@ -65,6 +77,7 @@ class ResolvedSettings:
     kv_cache_bytes: int | None = None  # these three come from a log that rounds to 0.01 MiB
     compute_buffer_bytes: int | None = None
     weight_buffer_bytes: int | None = None  # buffers that hold weights, mapped or copied (repacked weights are copies)
+    n_sequences: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +87,16 @@ class ChunkTimings:
     tokens: tuple[int, ...]
     seconds: tuple[float, ...]
     start_depth: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertUse:
+    """How many different experts of one layer the steps read: what a mixture of experts moves from memory in a step."""
+
+    layer: int  # number of the block, as in the tensor's name
+    distinct_per_step: tuple[int, ...]  # different experts that the tokens of each step chose together
+    n_used: int  # experts that one token chooses
+    n_expert: int  # experts that it chooses from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,17 +123,34 @@ class Session(Protocol):
         """Use other thread counts (decode, prefill) from the next evaluation on, without loading again."""
 
     def prefill(self, n_tokens: int, *, prompt: str | None = None) -> ChunkTimings:
-        """Clear the cache and evaluate ``n_tokens`` in chunks of ``n_batch``; the cache then holds that many.
+        """Clear the cache of all sequences and evaluate ``n_tokens`` in chunks of ``n_batch``; sequence 0 then holds that many.
 
         Tokens are random and new for each call, or those of ``prompt`` (repeated or cut to ``n_tokens``), so that no
         prefix cache can answer. Only the last chunk computes logits, as a server does.
         """
 
-    def decode(self, n_steps: int) -> tuple[float, ...]:
-        """Evaluate ``n_steps`` tokens one at a time from the current depth on; seconds of each step."""
+    def spread(self, batch: int) -> None:
+        """Make the sequences 1 to ``batch - 1`` copies of sequence 0, cache and all. Works for recurrent state as well."""
+
+    def decode(self, n_steps: int, *, batch: int = 1) -> tuple[float, ...]:
+        """Evaluate ``n_steps`` steps from the current depth on; seconds of each step.
+
+        A step evaluates one random token of each of the first ``batch`` sequences together, with logits for each. They must be
+        equally deep: all empty, or made so by :meth:`spread`. The whole step is one evaluation, so ``batch`` must not be
+        larger than ``n_sequences``, ``n_batch`` and ``n_ubatch``.
+        """
+
+    def experts_touched(self, n_steps: int, *, batch: int = 1) -> tuple[ExpertUse, ...] | None:
+        """Make decode steps and count, for each layer with experts, the different ones that each step chose. None: a dense model.
+
+        Needs a session that was opened with ``watch_experts``.
+        """
 
     def rewind(self, depth: int) -> bool:
-        """Forget all tokens beyond ``depth``. False: this model cannot (recurrent state); prefill again instead."""
+        """Forget all tokens beyond ``depth``, of every sequence.
+
+        False: this model cannot (recurrent state, or a window that has moved on); prefill again instead.
+        """
 
     def count_tokens(self, text: str) -> int:
         """Number of tokens of a text, with the model's own tokenizer."""

@@ -13,6 +13,7 @@ import queue
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,7 @@ from suffice.errors import EngineError, SufficeError
 from suffice.measure.engine import protocol
 from suffice.measure.engine.binding import Binding
 from suffice.measure.engine.llama_cpp import LlamaCppSession
+from suffice.measure.engine.quantize import quantize_file
 from suffice.units import KIB
 
 if TYPE_CHECKING:
@@ -27,10 +29,13 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 _STATUS_FILE: Final = Path("/proc/self/status")
+_SETTLE_LOOK_S: Final = 0.002
+_SETTLE_LOOKS: Final = 200  # 0.4 s; threads that look for work longer than that do so for ever
+_SETTLED_SHARE: Final = 0.25  # of one CPU; looking itself takes some microseconds
 
 
 class Worker:
-    """Executes requests on one library and at most one session."""
+    """Executes requests on one library: at most one session, or blocks of quantized numbers."""
 
     def __init__(self) -> None:
         self._binding: Binding | None = None
@@ -40,11 +45,15 @@ class Worker:
             "open": self._open,
             "set_threads": lambda args: self._opened().set_threads(**args),
             "prefill": lambda args: dataclasses.asdict(self._opened().prefill(args["n_tokens"], prompt=args["prompt"])),
+            "spread": lambda args: self._opened().spread(**args),
             "decode": lambda args: self._opened().decode(**args),
+            "experts_touched": self._experts_touched,
+            "quantize": lambda args: quantize_file(self._loaded(), **args),
             "rewind": lambda args: self._opened().rewind(**args),
             "count_tokens": lambda args: self._opened().count_tokens(**args),
             "peak_rss_bytes": lambda _: peak_rss_bytes(),
             "cpu_time_s": lambda _: cpu_time_s(),
+            "settle": lambda _: settle(),
         }
 
     def answer(self, line: str) -> str:
@@ -67,12 +76,22 @@ class Worker:
         return dataclasses.asdict(self._binding.identity())
 
     def _open(self, arguments: dict[str, Any]) -> object:
-        if self._binding is None or self._session is not None:
-            raise EngineError("the engine's worker opens one model, after its library is loaded")
+        binding = self._loaded()
+        if self._session is not None:
+            raise EngineError("the engine's worker opens one model only")
         settings = protocol.settings_from_json(arguments["settings"])
         model = Path(arguments["model"])
-        self._session = LlamaCppSession(self._binding, model, settings, evict_first=arguments["evict_first"])
+        self._session = LlamaCppSession(binding, model, settings, evict_first=arguments["evict_first"])
         return dataclasses.asdict(self._session.facts)
+
+    def _experts_touched(self, arguments: dict[str, Any]) -> object:
+        uses = self._opened().experts_touched(**arguments)
+        return None if uses is None else [dataclasses.asdict(use) for use in uses]
+
+    def _loaded(self) -> Binding:
+        if self._binding is None:
+            raise EngineError("no library is loaded in the engine's worker")
+        return self._binding
 
     def _opened(self) -> LlamaCppSession:
         if self._session is None:
@@ -98,6 +117,15 @@ def cpu_time_s() -> float:
     """User and system time of this process, all threads."""
     times = os.times()
     return times.user + times.system
+
+
+def settle() -> None:
+    """Return once this process uses no CPU: after an evaluation its threads look for more work for some milliseconds."""
+    for _ in range(_SETTLE_LOOKS):
+        used_s = time.process_time()
+        time.sleep(_SETTLE_LOOK_S)
+        if time.process_time() - used_s < _SETTLE_LOOK_S * _SETTLED_SHARE:
+            return
 
 
 def take_stdout() -> TextIO:

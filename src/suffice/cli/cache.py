@@ -1,0 +1,148 @@
+"""``suffice cache``: what the cache of slices holds, and how to empty it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from suffice.cli import options
+
+if TYPE_CHECKING:
+    from suffice.slices.cache import SliceCache
+
+
+def build_cache_app() -> typer.Typer:
+    """The command and its two subcommands."""
+    app = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
+    app.callback(invoke_without_command=True)(cache)
+    app.command("clear")(clear)
+    app.command("path")(path)
+    return app
+
+
+def cache(context: typer.Context, json_output: options.Json = False) -> None:
+    """What the cache holds: short pieces of models with random weights, made by `suffice measure SHAPE:QUANT`.
+
+    It can be deleted at any time. SUFFICE_CACHE_DIR puts it elsewhere, SUFFICE_CACHE_LIMIT (8GiB) bounds it; what was
+    not used for longest goes first.
+
+    Example: suffice cache
+    """
+    from suffice.cli.output import print_json, print_text
+    from suffice.errors import UsageError
+    from suffice.slices.cache import SliceCache
+
+    if context.invoked_subcommand is not None:
+        if json_output:
+            raise UsageError(f"put --json behind the subcommand: suffice cache {context.invoked_subcommand} --json")
+        return
+    opened = SliceCache()
+    if json_output:
+        print_json(_document(opened))
+        return
+    print_text(_text(opened))
+
+
+def _age_s(text: str) -> float:
+    """Seconds from ``7d``, or from a duration as the other commands take it."""
+    from suffice.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, parse_duration_s
+
+    stripped = text.strip().lower()
+    try:
+        if stripped.endswith("d"):
+            return parse_duration_s(f"{stripped[:-1]}h") / SECONDS_PER_HOUR * SECONDS_PER_DAY
+        return parse_duration_s(stripped)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is not an age; write for example 7d, 12h or 30m") from error
+
+
+def clear(
+    older_than: Annotated[
+        float | None,
+        typer.Option(
+            "--older-than", parser=_age_s, metavar="AGE", help="Only what was not used for this long: 7d, 12h."
+        ),
+    ] = None,
+    json_output: options.Json = False,
+) -> None:
+    """Empty the cache. Only what suffice wrote is deleted.
+
+    Example: suffice cache clear --older-than 7d
+    """
+    from suffice.cli.output import print_json, print_text
+    from suffice.slices.cache import SliceCache
+    from suffice.units import format_memory
+
+    opened = SliceCache()
+    freed = opened.clear(older_than)
+    left = opened.total_bytes()
+    if json_output:
+        print_json({"path": str(opened.root), "freed_bytes": freed, "total_bytes": left})
+        return
+    print_text(f"{format_memory(freed)} freed in {opened.root}, {format_memory(left)} left")
+
+
+def path(json_output: options.Json = False) -> None:
+    """Where the cache is. The folder is made when it is first needed.
+
+    Example: suffice cache path
+    """
+    from suffice.cli.output import print_json, print_text
+    from suffice.slices.place import default_root
+
+    root = str(default_root())
+    if json_output:
+        print_json({"path": root})
+        return
+    print_text(root)
+
+
+def _document(opened: SliceCache) -> dict[str, Any]:
+    from suffice.slices.cache import CacheEntry
+
+    def entry(item: CacheEntry) -> dict[str, Any]:
+        return {
+            "key": item.key,
+            "name": item.name,
+            "layers": item.layers,
+            "bytes": item.n_bytes,
+            "last_used_unix_s": item.last_used_s,
+            "path": str(item.path),
+        }
+
+    return {
+        "path": str(opened.root),
+        "total_bytes": opened.total_bytes(),
+        "limit_bytes": opened.limit_bytes,
+        "entries": [entry(item) for item in opened.entries()],
+    }
+
+
+def _text(opened: SliceCache) -> str:
+    from suffice.report.tables import plain_table
+    from suffice.units import format_memory
+
+    entries = opened.entries()
+    summary = (
+        f"{opened.root}: {format_memory(opened.total_bytes())} of at most {format_memory(opened.limit_bytes)}, "
+        f"{len(entries)} {'slice' if len(entries) == 1 else 'slices'}"
+    )
+    if not entries:
+        return summary
+    rows = [["model", "layers", "size", "last used"]]
+    rows += [
+        [entry.name or "unknown", _layers(entry.layers), format_memory(entry.n_bytes), _when(entry.last_used_s)]
+        for entry in entries
+    ]
+    return f"{summary}\n\n{plain_table(rows)}\n\nlayers that several slices share take their space once"
+
+
+def _layers(layers: int | None) -> str:
+    return "unknown" if layers is None else str(layers)
+
+
+def _when(at_s: float) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(at_s, tz=UTC).strftime("%Y-%m-%d %H:%M UTC")

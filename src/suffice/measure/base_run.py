@@ -1,0 +1,248 @@
+"""What every run does, whatever it measures: bandwidth before and after, the ceiling, and whether the machine was disturbed.
+
+The record is handed out after every step, so that a run that is killed half-way keeps what it measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from suffice.decide.disturbance import Disturbance, judge_disturbance
+from suffice.decide.plausibility import check_rate
+from suffice.errors import EngineCrashError
+from suffice.measure.engine.seam import EngineSettings
+from suffice.measure.request import RunRequest, check_request, check_same_run
+from suffice.measure.run_record import blank_record
+from suffice.model.ceiling import Workload, ceiling_of_model
+from suffice.model.roofline import Roofs
+from suffice.records.schema import BandwidthRecord, CeilingRecord, ContentionRecord, RunRecord
+from suffice.units import format_bandwidth, format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from suffice.decide.disturbance import ContentionReading
+    from suffice.measure.clock import Clock
+    from suffice.measure.engine.seam import Engine, Session
+    from suffice.measure.machine import Machine
+    from suffice.slices.store import SliceStore
+
+CONTEXT_PADDING_TOKENS: Final = 256
+# Shares of the budget. What is left when a step is done early goes to the repetitions.
+BANDWIDTH_SHARE: Final = 0.15
+MAX_BANDWIDTH_BUDGET_S: Final = 6.0
+CACHE_BANDWIDTH_BUDGET_S: Final = 1.5
+# Twice the last-level cache: below, part of the weights stays in it from step to step.
+CACHE_MULTIPLE: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """The outside of a run: each a seam with a fake."""
+
+    engine: Engine
+    machine: Machine
+    clock: Clock
+    progress: Callable[[str], None]
+    save: Callable[[RunRecord], None]
+    slices: SliceStore | None = None  # where stand-ins are written and kept; needed for models without a file
+
+
+class Run:
+    """The steps of a run, in order, on one growing record. What is measured between them is the business of a subclass."""
+
+    def __init__(self, request: RunRequest, around: Surroundings, earlier: RunRecord | None) -> None:
+        self._request, self._around = request, around
+        self._facts = around.machine.facts()
+        self._started_s = around.clock.now_s()
+        self._warnings: list[str] = []
+        self._earlier = earlier
+        self._extra_buffers = True
+        check_request(request, self._facts)
+        around.progress("reading and hashing the model")
+        self._record = self._blank()
+        if earlier is not None:
+            check_same_run(earlier, self._record, asdict(self._settings()))
+            # Written at once with what it had: a second interruption must not lose the first part.
+            self._record = replace(
+                self._record,
+                measurement=earlier.measurement,
+                decode_tokens_per_second=earlier.decode_tokens_per_second,
+                prefill_tokens_per_second=earlier.prefill_tokens_per_second,
+                ttft_s=earlier.ttft_s,
+            )
+
+    def execute(self) -> RunRecord:
+        """Do all of it and return the complete record."""
+        self._update()  # there is something to resume from now on
+        self._measure_bandwidth()
+        self._update(ceiling=self._ceiling())
+        self._measure()
+        self._update(complete=True, warnings=tuple(self._warnings))
+        return self._record
+
+    def _blank(self) -> RunRecord:
+        return blank_record(self._request, self._facts, self._around.engine.identity)
+
+    def _measure(self) -> None:
+        raise NotImplementedError
+
+    def _open(self, path: Path, **changes: Any) -> Session:  # noqa: ANN401  # fields of the settings
+        """Open a model. llama.cpp aborts where its repacked weights do not fit an architecture (MLA on AMX): then without them."""
+        evict_first = bool(changes.pop("evict_first", False))
+        try:
+            return self._around.engine.open(path, replace(self._settings(), **changes), evict_first=evict_first)
+        except EngineCrashError as error:
+            if not self._extra_buffers or "SIGABRT" not in str(error):
+                raise
+            self._extra_buffers = False
+            session = self._around.engine.open(path, replace(self._settings(), **changes), evict_first=evict_first)
+            self._warnings.append(
+                "the engine aborted with weights repacked for this CPU, as it would for you; measured without repacking "
+                f"(use_extra_buffers off), which may be slower. Its own words: {error}"
+            )
+            return session
+
+    def _update(self, **changes: Any) -> None:  # noqa: ANN401  # fields of the record
+        self._record = replace(self._record, **changes)
+        self._around.save(self._record)
+
+    # -- bandwidth and ceiling --------------------------------------------------------------------------------------
+
+    def _measure_bandwidth(self) -> None:
+        if self._earlier is not None and self._earlier.bandwidth_before is not None:
+            self._update(bandwidth_before=self._earlier.bandwidth_before, cache_bandwidth=self._earlier.cache_bandwidth)
+            return
+        budget_s = min(MAX_BANDWIDTH_BUDGET_S, BANDWIDTH_SHARE * self._request.budget_s)
+        self._around.progress("memory bandwidth")
+        before = self._around.machine.bandwidth(budget_s=budget_s, progress=self._around.progress)
+        self._update(bandwidth_before=before)
+        streamed = self._request.model.shape.streamed_bytes()
+        if self._facts.llc_bytes is not None and streamed < CACHE_MULTIPLE * self._facts.llc_bytes:
+            self._around.progress("bandwidth at the model's size, which the cache may hold")
+            cache = self._around.machine.cache_bandwidth(round(streamed), budget_s=CACHE_BANDWIDTH_BUDGET_S)
+            self._update(cache_bandwidth=cache)
+
+    def _ceiling(self) -> CeilingRecord:
+        bandwidth = self._best_bandwidth()
+        if bandwidth is None:
+            return CeilingRecord()
+        request, done = self._request, self._record.measurement
+        workload = Workload(
+            # Where it was measured in the end: a depth that was shortened has a higher ceiling.
+            depth=done.decode[0].depth if done.decode else request.depth,
+            prompt_tokens=done.prefill.prompt_tokens if done.prefill else request.prompt_tokens,
+            n_ubatch=request.n_ubatch,
+            type_k=request.type_k,
+            type_v=request.type_v,
+        )
+        roofs = Roofs(bandwidth_bytes_per_s=bandwidth.read_bytes_per_s)
+        ceiling = ceiling_of_model(request.model.shape, roofs, workload)
+        step_bytes = bandwidth.read_bytes_per_s / ceiling.decode_tokens_per_second
+        note = (
+            f"{format_bandwidth(bandwidth.read_bytes_per_s)}, the fastest reading, over {format_bytes(step_bytes)} per step "
+            "(weights and KV cache); readings are lower bounds, so the true ceiling is this or higher"
+        )
+        if bandwidth is self._record.cache_bandwidth:
+            note = "the last-level cache may hold part of the model: " + note
+        return CeilingRecord(
+            decode_tokens_per_second=ceiling.decode_tokens_per_second,
+            prefill_tokens_per_second=ceiling.prefill_tokens_per_second,
+            bandwidth_bytes_per_s=bandwidth.read_bytes_per_s,
+            bound=ceiling.bound.value,
+            note=note,
+        )
+
+    def _best_bandwidth(self) -> BandwidthRecord | None:
+        """The fastest reading: weights that the cache holds are read at the cache's speed."""
+        if self._request.n_gpu_layers:
+            return None  # the host's memory says nothing about a GPU's
+        readings = [
+            self._record.bandwidth_before,
+            self._record.cache_bandwidth,
+            self._record.bandwidth_after,
+        ]
+        return max(
+            (reading for reading in readings if reading is not None),
+            key=lambda reading: reading.read_bytes_per_s,
+            default=None,
+        )
+
+    # -- settings --------------------------------------------------------------------------------------------------
+
+    def _n_ctx(self) -> int:
+        needed = max(self._request.prompt_tokens, self._request.depth) + CONTEXT_PADDING_TOKENS
+        return -(-needed // CONTEXT_PADDING_TOKENS) * CONTEXT_PADDING_TOKENS
+
+    def _settings(self) -> EngineSettings:
+        request = self._request
+        threads = request.threads or self._facts.usable_cpus
+        return EngineSettings(
+            n_ctx=self._n_ctx(),
+            n_threads=threads,
+            n_threads_batch=threads,
+            n_batch=request.n_batch,
+            n_ubatch=request.n_ubatch,
+            type_k=request.type_k,
+            type_v=request.type_v,
+            flash_attention=request.flash_attention,
+            use_mmap=request.use_mmap,
+            n_gpu_layers=request.n_gpu_layers,
+            n_sequences=request.batch,
+            use_extra_buffers=self._extra_buffers,
+        )
+
+    # -- judging the run ----------------------------------------------------------------------------------------------
+
+    def _judge(self, reading: ContentionReading) -> None:
+        self._around.progress("memory bandwidth again")
+        before = self._record.bandwidth_before
+        after = None if before is None else self._around.machine.bandwidth_again(before)
+        self._update(bandwidth_after=after)
+        disturbance = judge_disturbance(
+            [reading],
+            None if before is None else before.read_bytes_per_s,
+            None if after is None else after.read_bytes_per_s,
+        )
+        if self._earlier is not None and not disturbance.disturbed:
+            # Nobody watched the machine between the last save of the earlier part and now.
+            unseen = "the run was resumed: whether the machine was busy during its earlier part is not known"
+            disturbance = Disturbance(disturbed=None, reasons=(unseen,))
+        contention = ContentionRecord(
+            disturbed=disturbance.disturbed, reasons=disturbance.reasons, readings=asdict(reading)
+        )
+        self._update(disturbed=disturbance.disturbed, contention=contention, ceiling=self._ceiling())
+        self._check_plausibility()
+
+    def _check_plausibility(self) -> None:
+        bandwidth = self._best_bandwidth()
+        if bandwidth is None:
+            return
+        spread = 0.0
+        if bandwidth.interval_high_bytes_per_s is not None:
+            spread = bandwidth.interval_high_bytes_per_s / bandwidth.read_bytes_per_s - 1
+        measurement, ceiling = self._record.measurement, self._record.ceiling
+        found = [
+            check_rate(
+                f"decode at depth {series.depth}",
+                series.tokens_per_second,
+                ceiling_tokens_per_second=ceiling.decode_tokens_per_second,
+                bandwidth_spread=spread,
+                streamed_bytes=self._record.model.streamed_bytes,
+            )
+            for series in measurement.decode[:1]
+        ]
+        if measurement.prefill is not None:
+            found.append(
+                check_rate(
+                    "prefill",
+                    measurement.prefill.tokens_per_second,
+                    ceiling_tokens_per_second=ceiling.prefill_tokens_per_second,
+                    bandwidth_spread=spread,
+                    streamed_bytes=None,
+                )
+            )
+        self._warnings += [warning for item in found for warning in item.warnings]
+        self._update(contradictions=tuple(text for item in found for text in item.contradictions))

@@ -1,0 +1,203 @@
+"""A run of a model that is here, whole: load it, choose threads and flash attention, repeat."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Final
+
+from suffice.loaders.model_file import file_marks
+from suffice.measure.attention import PLAIN_CACHE_TYPES, PROBE_SHARE, compare_attention, probe_depth
+from suffice.measure.base_run import Run, Surroundings
+from suffice.measure.run_record import device_fields, earlier_state, measured, settings_record
+from suffice.measure.series import (
+    SeriesPlan,
+    SeriesRunner,
+    ThreadChoice,
+    shortened,
+    steps_per_repetition,
+    sweep_threads,
+    warm_up,
+)
+from suffice.records.schema import LoadRecord, RunRecord
+from suffice.units import MEGA, format_memory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from suffice.measure.engine.seam import Session
+    from suffice.measure.request import RunRequest
+    from suffice.measure.series import WarmUp
+
+# Two open sessions hold the weights twice, and engines that repack them once more.
+ATTENTION_MEMORY_FACTOR: Final = 4
+SWEEP_SHARE: Final = 0.15
+# A cold load reads the whole file from disk; it is tried when that takes a small part of the budget on a slow disk.
+COLD_LOAD_SHARE: Final = 0.2
+SLOW_DISK_BYTES_PER_S: Final = 200 * MEGA
+WANTED_PROMPT_REPETITIONS: Final = 6
+# Bandwidth, loading and the search for settings take their part of a budget before the repetitions.
+BUDGET_SAFETY: Final = 1.6
+
+
+class FileRun(Run):
+    """Runs a whole model, from its file or from a stand-in of random weights at ``path``."""
+
+    def __init__(self, request: RunRequest, around: Surroundings, earlier: RunRecord | None, path: Path) -> None:
+        self._path = path
+        self._session: Session
+        self._marks = file_marks(request.model.parts)
+        super().__init__(request, around, earlier)
+
+    def _measure(self) -> None:
+        if self._fits():
+            self._measure_engine()
+        if file_marks(self._request.model.parts) != self._marks:
+            changed = "the model file was changed or replaced while it was measured: the hash may be another model's"
+            self._update(contradictions=(*self._record.contradictions, changed))
+
+    def _fits(self) -> bool:
+        """Whether weights and cache fit in the usable memory; running a model that does not would only measure the disk."""
+        request = self._request
+        if request.n_gpu_layers:
+            return True
+        kv = request.model.shape.kv_cache_bytes(self._n_ctx(), request.type_k, request.type_v) or 0.0
+        needed = (request.model.shape.file_bytes or 0) + kv
+        if needed <= self._facts.memory_usable_bytes:
+            return True
+        self._warnings.append(
+            f"not run: the model needs {format_memory(needed)} and {format_memory(self._facts.memory_usable_bytes)} can be used"
+        )
+        return False
+
+    def _measure_engine(self) -> None:
+        load, self._session = self._load()
+        try:
+            self._update(
+                settings=settings_record(self._settings(), self._session.facts),
+                measurement=replace(self._record.measurement, load=load),
+                **device_fields(self._session.facts, self._request, self._facts),
+            )
+            self._repeat(load)
+        finally:
+            self._session.close()
+
+    def _load(self) -> tuple[LoadRecord, Session]:
+        """Load once cold when that is quick, and once warm; the time runs until the first token is evaluated."""
+        cold_s = None
+        file_bytes = self._request.model.shape.file_bytes or 0
+        if file_bytes / SLOW_DISK_BYTES_PER_S <= COLD_LOAD_SHARE * self._request.budget_s and self._earlier is None:
+            self._around.progress("loading the model cold")
+            with self._open(self._path, evict_first=True) as session:
+                first_s = sum(session.prefill(1).seconds)
+                if session.facts.weights_evicted_before_load:
+                    cold_s = session.facts.load_s + first_s
+        self._around.progress("loading the model")
+        session = self._open(self._path)
+        try:
+            first_s = sum(session.prefill(1).seconds)
+        except BaseException:
+            session.close()
+            raise
+        return LoadRecord(cold_s=cold_s, warm_s=session.facts.load_s + first_s), session
+
+    def _repeat(self, load: LoadRecord) -> None:
+        warm_up(self._session)
+        threads = self._choose_threads(self._session)
+        self._session.set_threads(threads.decode, threads.prefill)
+        impression = warm_up(self._session)
+        chosen = {"n_threads": threads.decode, "n_threads_batch": threads.prefill}
+        self._update(settings={**self._record.settings, **chosen})
+        self._choose_attention(threads, impression, load)
+        session = self._session
+        plan = self._plan(impression)
+        state = earlier_state(self._earlier, threads, plan.prompt_tokens)
+        contention = self._around.machine.contention(max(threads.decode, threads.prefill))
+        contention.start()
+
+        def between() -> None:
+            rows = sum(len(rows) for rows in state.step_rows.values()) + len(state.chunk_rows)
+            self._around.progress(f"repetition {rows}")
+            self._update(**measured(state, self._record.measurement, load, session))
+
+        SeriesRunner(session, self._around.clock, replace(plan, between=between), state).run()
+        reading = contention.stop()
+        fields = measured(state, self._record.measurement, load, session)
+        fields["measurement"] = replace(fields["measurement"], budget_s=self._request.budget_s)
+        self._update(**fields)
+        self._judge(reading)
+
+    def _choose_attention(self, threads: ThreadChoice, impression: WarmUp, load: LoadRecord) -> None:
+        """With "auto", compare flash attention on and off where that is affordable, and go on with the faster."""
+        request, facts = self._request, self._session.facts
+        if request.flash_attention != "auto" or request.n_gpu_layers or not facts.resolved.flash_attention:
+            return
+
+        def open_off() -> Session:
+            session = self._open(self._path, flash_attention="off")
+            session.set_threads(threads.decode, threads.prefill)
+            warm_up(session)
+            return session
+
+        if self._earlier is not None:
+            if self._earlier.settings.get("flash_attention") is False:
+                self._session.close()
+                self._session = open_off()
+                self._update(settings=self._earlier.settings)
+            return
+        wanted = max(request.depth, request.prompt_tokens)
+        depth = probe_depth(wanted, budget_s=request.budget_s, prefill_token_s=impression.prefill_token_s)
+        twice = ATTENTION_MEMORY_FACTOR * (request.model.shape.file_bytes or 0)
+        affordable = (load.warm_s or 0.0) <= PROBE_SHARE * request.budget_s and twice <= self._facts.memory_usable_bytes
+        if depth is None or not affordable or request.type_v not in PLAIN_CACHE_TYPES:
+            return
+        self._around.progress("trying flash attention on and off")
+        self._session, probe = compare_attention(self._session, open_off, depth)
+        # Of the session that goes on: its buffers have other sizes than those of the one that was left.
+        settings = settings_record(self._settings(), self._session.facts)
+        settings |= {"n_threads": threads.decode, "n_threads_batch": threads.prefill}
+        settings |= {"flash_attention": not probe.off_is_faster, "attention_probe": asdict(probe)}
+        self._update(settings=settings)
+
+    def _choose_threads(self, session: Session) -> ThreadChoice:
+        candidates = self._facts.thread_candidates
+        if self._request.threads is not None:
+            candidates = (self._request.threads,)
+        earlier = self._earlier.measurement if self._earlier is not None else None
+        if earlier is not None and earlier.decode and earlier.prefill:
+            return ThreadChoice(
+                decode=earlier.decode[0].threads, prefill=earlier.prefill.threads, sweep=earlier.thread_sweep
+            )
+        self._around.progress("trying thread counts")
+        return sweep_threads(session, candidates, self._around.clock, SWEEP_SHARE * self._request.budget_s)
+
+    def _plan(self, impression: WarmUp) -> SeriesPlan:
+        """Lengths that the rest of the budget can repeat; what was shortened is said."""
+        request = self._request
+        left_s = max(request.budget_s - (self._around.clock.now_s() - self._started_s), request.budget_s / 4)
+        affordable = int(left_s / 2 / WANTED_PROMPT_REPETITIONS / impression.prefill_token_s)
+        prompt_tokens = shortened(request.prompt_tokens, affordable, request.n_batch)
+        depth = shortened(request.depth, int(left_s / 4 / impression.prefill_token_s), request.n_batch)
+        if request.depth <= request.prompt_tokens:
+            depth = min(request.depth, prompt_tokens)  # behind the prompt, which fills the cache for it anyway
+        if self._earlier is not None and self._earlier.measurement.prefill and self._earlier.measurement.decode:
+            prompt_tokens = self._earlier.measurement.prefill.prompt_tokens
+            depth = self._earlier.measurement.decode[0].depth
+        needed_s = (
+            2 * WANTED_PROMPT_REPETITIONS * max(request.prompt_tokens, request.depth) * impression.prefill_token_s
+        )
+        for what, asked, taken in (("prompt", request.prompt_tokens, prompt_tokens), ("depth", request.depth, depth)):
+            if taken < asked and request.lengths_stated:
+                self._warnings.append(
+                    f"the {what} was shortened from {asked} to {taken} tokens to fit the budget of {request.budget_s:g} s; "
+                    f"all of it takes about --budget {math.ceil(needed_s * BUDGET_SAFETY)}s"
+                )
+        return SeriesPlan(
+            prompt_tokens=prompt_tokens,
+            depth=depth,
+            steps=steps_per_repetition(impression.step_s),
+            budget_s=left_s,
+            rule=request.rule,
+            prompt=request.prompt,
+            batch=request.batch,
+        )

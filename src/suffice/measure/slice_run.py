@@ -1,0 +1,340 @@
+"""A run of a model that nobody has downloaded: slices of it are written, run in turns, and extrapolated to all layers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from suffice.errors import UsageError
+from suffice.measure.attention import PLAIN_CACHE_TYPES, AttentionProbe, probe_depth, try_both
+from suffice.measure.base_run import CACHE_MULTIPLE, Run, Surroundings
+from suffice.measure.expert_count import count_experts
+from suffice.measure.file_run import FileRun
+from suffice.measure.request import RunRequest, SliceChoice
+from suffice.measure.run_record import settings_record
+from suffice.measure.series import DecodeAt, SeriesPlan, ThreadChoice, shortened, sweep_threads, warm_up
+from suffice.measure.slice_record import blank_extrapolation, earlier_slices, extrapolated
+from suffice.measure.slice_series import SliceModel, SliceRunner
+from suffice.model.extrapolation import RESIDUAL_TOLERANCE
+from suffice.model.layer_work import decode_work, prefill_work
+from suffice.model.shape import shape_from_header
+from suffice.model.slices import SliceDesign, design_bytes, plan_slices, whole_model
+from suffice.units import GIB, MIB, format_memory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from suffice.loaders.shape_model import ShapeModel
+    from suffice.measure.engine.seam import EngineSettings, Session
+    from suffice.measure.series import WarmUp
+    from suffice.records.schema import RunRecord
+
+# What all open slices may take together: a ninth of the model, but not less and not more than this.
+LEAST_SLICES_BYTES: Final = 195 * GIB // 100
+MOST_SLICES_BYTES: Final = 46 * GIB // 10
+MODEL_SHARE: Final = 9
+MEMORY_SHARE: Final = 0.7
+# Buffers and the process of each session beside its weights.
+SESSION_BYTES: Final = 96 * MIB
+# A model so small is written whole: its slices would stay in caches that the whole does not fit in, or the other way round.
+WHOLE_LEAST_BYTES: Final = 256 * MIB
+WHOLE_MOST_BYTES: Final = 3 * GIB // 2
+SWEEP_SHARE: Final = 0.15
+PROMPT_SHARE: Final = 0.5
+WANTED_PROMPT_REPETITIONS: Final = 4
+
+
+def run_shape(request: RunRequest, model: ShapeModel, around: Surroundings, earlier: RunRecord | None) -> RunRecord:
+    """Measure a model without a file: small ones as a whole stand-in of random weights, others in slices.
+
+    Raises:
+        UsageError: settings that slices cannot have, or too little memory even for them.
+        ModelFileError: the engine cannot run this architecture in slices.
+        OutputError: they cannot be written.
+    """
+    if around.slices is None:
+        raise UsageError(f"{model.reference}: is not a file, and nothing is here to write slices with")
+    if request.prompt is not None:
+        raise UsageError(
+            "--prompt needs the model's own vocabulary, which a stand-in does not have; give its GGUF file"
+        )
+    facts = around.machine.facts()
+    if _takes_whole(request.slices, model, facts.llc_bytes):
+        design = whole_model(model.header)
+        around.progress("writing a stand-in of the whole model")
+        path = around.slices.obtain(design.slice_header(design.plans[0]), progress=around.progress)
+        return StandInRun(request, around, earlier, path).execute()
+    share = round(MEMORY_SHARE * facts.memory_usable_bytes)
+    limit = min(max(model.header.tensor_bytes // MODEL_SHARE, LEAST_SLICES_BYTES), MOST_SLICES_BYTES, share)
+    design = plan_slices(model.header, limit)
+    needed = design_bytes(design) + len(design.plans) * SESSION_BYTES
+    if needed > facts.memory_usable_bytes:
+        raise UsageError(
+            f"{model.reference}: even its slices need {format_memory(needed)} of memory, and "
+            f"{format_memory(facts.memory_usable_bytes)} can be used; `suffice ceiling` needs none"
+        )
+    return SliceRun(request, around, earlier, model, design).execute()
+
+
+def _takes_whole(choice: SliceChoice, model: ShapeModel, llc_bytes: int | None) -> bool:
+    if choice is not SliceChoice.AUTO:
+        return choice is SliceChoice.WHOLE
+    limit = min(max(CACHE_MULTIPLE * (llc_bytes or 0), WHOLE_LEAST_BYTES), WHOLE_MOST_BYTES)
+    return model.header.tensor_bytes <= limit
+
+
+class StandInRun(FileRun):
+    """A run of a whole model of random weights in place of the one that is not here."""
+
+    def _blank(self) -> RunRecord:
+        return replace(super()._blank(), basis="extrapolated")
+
+
+class SliceRun(Run):
+    """Runs slices of a model and extrapolates."""
+
+    def __init__(
+        self,
+        request: RunRequest,
+        around: Surroundings,
+        earlier: RunRecord | None,
+        model: ShapeModel,
+        design: SliceDesign,
+    ) -> None:
+        self._model, self._design = model, design
+        self._sessions: list[Session] = []
+        self._flash_attention = request.flash_attention
+        super().__init__(request, around, earlier)
+
+    def _blank(self) -> RunRecord:
+        record = super()._blank()
+        extrapolation = blank_extrapolation(self._design)
+        return replace(
+            record, basis="extrapolated", measurement=replace(record.measurement, extrapolation=extrapolation)
+        )
+
+    def _settings(self) -> EngineSettings:
+        # Weights are copied, as engines that repack them do anyway: a mapped file would count twice.
+        return replace(super()._settings(), use_mmap=False, flash_attention=self._flash_attention)
+
+    def _measure(self) -> None:
+        paths = self._write()
+        self._tell_whether_it_fits()
+        try:
+            threads = self._prepare(paths[0])
+            self._open_others(paths)
+            for session in self._sessions:
+                session.set_threads(threads.decode, threads.prefill)
+            settings = settings_record(self._settings(), self._largest().facts)
+            settings |= {"n_threads": threads.decode, "n_threads_batch": threads.prefill}
+            # Those of the slices say nothing of the whole model's weights.
+            settings |= {"weight_buffer_bytes": None, "kv_cache_bytes": self._kv_bytes()}
+            settings |= {k: v for k, v in self._record.settings.items() if k == "attention_probe"}
+            self._update(settings=settings)
+            self._repeat(threads)
+        finally:
+            for session in self._sessions:
+                session.close()
+        self._count_experts(paths[0])
+
+    # -- writing and opening ---------------------------------------------------------------------------------------------
+
+    def _write(self) -> list[Path]:
+        """All slices; writing them is not a part of the budget."""
+        store, before_s = self._around.slices, self._around.clock.now_s()
+        if store is None:
+            raise UsageError("nothing is here to write slices with")
+        paths = []
+        for index, plan in enumerate(self._design.plans):
+            self._around.progress(f"slice {index + 1} of {len(self._design.plans)}: {len(plan.layers)} layers")
+            paths.append(store.obtain(self._design.slice_header(plan), progress=self._around.progress))
+        self._started_s += self._around.clock.now_s() - before_s
+        return paths
+
+    def _kv_bytes(self) -> float | None:
+        shape, request = self._model.shape, self._request
+        return shape.kv_cache_bytes(self._n_ctx(), request.type_k, request.type_v, sequences=request.batch)
+
+    def _tell_whether_it_fits(self) -> None:
+        needed = self._model.header.file_bytes + (self._kv_bytes() or 0.0)
+        usable = self._facts.memory_usable_bytes
+        if needed > usable:
+            self._warnings.append(
+                f"the whole model needs {format_memory(needed)} of memory and {format_memory(usable)} can be used: it does not fit "
+                "here; the speeds are those that it would have if it did"
+            )
+
+    def _prepare(self, path: Path) -> ThreadChoice:
+        """Open the first slice and choose threads and flash attention on it."""
+        self._around.progress("opening the slices")
+        self._sessions = [self._open(path)]
+        warm_up(self._sessions[0])
+        threads = self._choose_threads(self._sessions[0])
+        self._sessions[0].set_threads(threads.decode, threads.prefill)
+        self._choose_attention(path, threads, warm_up(self._sessions[0]))
+        return threads
+
+    def _open_others(self, paths: list[Path]) -> None:
+        for path in paths[1:]:
+            self._sessions.append(self._open(path))
+
+    def _choose_threads(self, session: Session) -> ThreadChoice:
+        earlier = self._earlier.measurement if self._earlier is not None else None
+        if earlier is not None and earlier.decode and earlier.prefill:
+            return ThreadChoice(
+                decode=earlier.decode[0].threads, prefill=earlier.prefill.threads, sweep=earlier.thread_sweep
+            )
+        if self._request.threads is not None:
+            return ThreadChoice(decode=self._request.threads, prefill=self._request.threads)
+        self._around.progress("trying thread counts")
+        candidates = self._facts.thread_candidates
+        return sweep_threads(session, candidates, self._around.clock, SWEEP_SHARE * self._request.budget_s)
+
+    def _choose_attention(self, path: Path, threads: ThreadChoice, impression: WarmUp) -> None:
+        """With "auto", compare flash attention on and off on the first slice, scaled to all layers, and take the faster."""
+        request, session = self._request, self._sessions[0]
+        if request.flash_attention != "auto" or not session.facts.resolved.flash_attention:
+            return
+        if self._earlier is not None and "flash_attention" in self._earlier.settings:
+            self._use_attention(path, on=bool(self._earlier.settings["flash_attention"]))
+            return
+        wanted = max(request.depth, request.prompt_tokens)
+        depth = probe_depth(wanted, budget_s=request.budget_s, prefill_token_s=impression.prefill_token_s)
+        if depth is None or request.type_v not in PLAIN_CACHE_TYPES:
+            return
+        self._around.progress("trying flash attention on and off")
+        with self._open(path, flash_attention="off") as off:
+            off.set_threads(threads.decode, threads.prefill)
+            warm_up(off)
+            on_s, off_s = try_both(session, off, depth)
+        probe = self._scaled_probe(depth, on_s, off_s)
+        self._use_attention(path, on=not probe.off_is_faster)
+        self._update(settings={**self._record.settings, "attention_probe": probe_fields(probe)})
+
+    def _scaled_probe(self, depth: int, on_s: float, off_s: float) -> AttentionProbe:
+        """What the difference in the slice's layers makes of a step of the whole model, by the bytes that both read."""
+        plan = self._design.plans[0]
+        header = self._design.slice_header(plan)
+        whole_s = on_s * self._model.shape.streamed_bytes() / header.tensor_bytes
+        gain_s = (on_s - off_s) * self._model.shape.n_layer / len(plan.layers)
+        off_whole_s = max(whole_s - gain_s, whole_s / 2) if gain_s > 0 else whole_s - gain_s
+        return AttentionProbe(depth=depth, on_tokens_per_second=1 / whole_s, off_tokens_per_second=1 / off_whole_s)
+
+    def _use_attention(self, path: Path, *, on: bool) -> None:
+        self._flash_attention = "on" if on else "off"
+        if not on:
+            self._sessions.pop().close()
+            self._sessions.append(self._open(path))
+
+    def _largest(self) -> Session:
+        lengths = [len(plan.layers) for plan in self._design.plans]
+        return self._sessions[lengths.index(max(lengths))]
+
+    # -- repetitions ------------------------------------------------------------------------------------------------------
+
+    def _repeat(self, threads: ThreadChoice) -> None:
+        token_s = sum(warm_up(session).prefill_token_s for session in self._sessions)
+        plan = self._plan(token_s)
+        model = self._slice_model(plan)
+        state = earlier_slices(self._earlier, threads, plan.prompt_tokens, len(self._sessions))
+        contention = self._around.machine.contention(max(threads.decode, threads.prefill))
+        contention.start()
+
+        def between() -> None:
+            rows = len(state.chunk_rows[0]) + sum(len(own[0]) for own in state.step_rows.values())
+            self._around.progress(f"repetition {rows}")
+            self._update(**extrapolated(state, model, self._record.measurement, plan))
+
+        evict = self._evictor()
+        runner = SliceRunner(self._sessions, self._around.clock, replace(plan, between=between), state, model, evict)
+        runner.run()
+        reading = contention.stop()
+        fields = extrapolated(state, model, self._record.measurement, plan)
+        peaks = [session.peak_rss_bytes() for session in self._sessions]
+        fields["measurement"] = replace(
+            fields["measurement"],
+            budget_s=self._request.budget_s,
+            peak_rss_bytes=None if None in peaks else sum(peak or 0 for peak in peaks),
+        )
+        self._update(**fields)
+        self._tell_residuals()
+        self._judge(reading)
+
+    def _slice_model(self, plan: SeriesPlan) -> SliceModel:
+        request, design, shape = self._request, self._design, self._model.shape
+
+        def work(at: DecodeAt) -> tuple[float, ...]:
+            return decode_work(design, shape, at.depth, batch=at.batch, type_k=request.type_k, type_v=request.type_v)
+
+        return SliceModel(
+            counts=tuple(design.counts(slice_plan) for slice_plan in design.plans),
+            full_counts=design.full_counts,
+            decode_work=work,
+            prefill_work=prefill_work(design, shape, plan.prompt_tokens),
+        )
+
+    def _evictor(self) -> Any:  # noqa: ANN401  # a function or None
+        """Needed where what the other slices read between two turns of one does not empty the last-level cache."""
+        llc_bytes = self._facts.llc_bytes
+        if llc_bytes is None:
+            return None
+        read = [shape_from_header(self._design.slice_header(plan)).streamed_bytes() for plan in self._design.plans]
+        return self._around.machine.cache_evictor() if min(read) < llc_bytes else None
+
+    def _plan(self, token_s: float) -> SeriesPlan:
+        """Lengths that the rest of the budget can repeat; what was shortened is said. ``token_s``: of a prompt, in all slices."""
+        request = self._request
+        left_s = max(request.budget_s - (self._around.clock.now_s() - self._started_s), request.budget_s / 2)
+        affordable = int(left_s * PROMPT_SHARE / WANTED_PROMPT_REPETITIONS / token_s)
+        prompt_tokens = shortened(request.prompt_tokens, affordable, request.n_batch)
+        if request.depth <= request.prompt_tokens:
+            depth = min(request.depth, prompt_tokens)
+        else:
+            depth = shortened(request.depth, int(left_s * PROMPT_SHARE / token_s), request.n_batch)
+        if self._earlier is not None and self._earlier.measurement.prefill and self._earlier.measurement.decode:
+            prompt_tokens = self._earlier.measurement.prefill.prompt_tokens
+            depth = self._earlier.measurement.decode[0].depth
+        for what, asked, taken in (("prompt", request.prompt_tokens, prompt_tokens), ("depth", request.depth, depth)):
+            if taken < asked and request.lengths_stated:
+                needed_s = WANTED_PROMPT_REPETITIONS / PROMPT_SHARE * asked * token_s
+                self._warnings.append(
+                    f"the {what} was shortened from {asked} to {taken} tokens to fit the budget of {request.budget_s:g} s; "
+                    f"all of it takes about --budget {math.ceil(needed_s)}s"
+                )
+        return SeriesPlan(
+            prompt_tokens=prompt_tokens,
+            depth=depth,
+            steps=1,
+            budget_s=left_s,
+            rule=request.rule,
+            batch=request.batch,
+        )
+
+    def _tell_residuals(self) -> None:
+        extrapolation = self._record.measurement.extrapolation
+        for series in () if extrapolation is None else extrapolation.series:
+            if series.largest_residual is not None and series.largest_residual > RESIDUAL_TOLERANCE:
+                self._warnings.append(
+                    f"the slices' {series.phase} times at depth {series.depth} do not lie on a line (one is {series.largest_residual:.1%} off, "
+                    f"{RESIDUAL_TOLERANCE:.0%} are allowed): the figure for all layers is no evidence; measure again on a quiet machine"
+                )
+
+    def _count_experts(self, path: Path) -> None:
+        """Whether random weights choose experts as real ones do: counted in a session of its own, which is not timed."""
+        if not self._model.shape.is_moe or self._record.measurement.extrapolation is None:
+            return
+        self._around.progress("counting the experts that a step touches")
+        counted = count_experts(partial(self._open, path, watch_experts=True), self._request.batch)
+        extrapolation = replace(self._record.measurement.extrapolation, experts=counted)
+        self._update(measurement=replace(self._record.measurement, extrapolation=extrapolation))
+
+
+def probe_fields(probe: AttentionProbe) -> dict[str, float]:
+    """The probe as a record keeps it."""
+    return {
+        "depth": probe.depth,
+        "on_tokens_per_second": probe.on_tokens_per_second,
+        "off_tokens_per_second": probe.off_tokens_per_second,
+    }
