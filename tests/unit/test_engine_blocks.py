@@ -47,7 +47,7 @@ def test_bf16_rounds_to_the_nearest_and_ties_to_even() -> None:
 @pytest.mark.parametrize("source", [FakeBlocks(), EngineBlocks(NO_LIBRARY)], ids=["fake", "engine"])
 def test_what_is_no_whole_number_of_blocks_is_refused(source: BlockSource, type_name: str, n_elements: int) -> None:
     """Before anything is computed."""
-    with pytest.raises(ValueError, match="block|ggml type"):
+    with pytest.raises(ValueError, match=r"block|ggml type"):
         source.blocks(type_name, n_elements, sigma=1.0, seed=1)
 
 

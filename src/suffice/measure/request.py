@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from suffice.errors import UsageError
 from suffice.stats.stopping import StoppingRule
+from suffice.units import GIGA
 
 if TYPE_CHECKING:
     from suffice.loaders.model_file import ModelFile
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from suffice.records.schema import RunRecord
 
 DEFAULT_BUDGET_S: Final = 40.0
-DEFAULT_SLICES_BUDGET_S: Final = 20.0  # slices are short: their repetitions cost a part of the whole model's
+DEFAULT_SLICES_BUDGET_S: Final = 20.0  # slices are short: their repetitions cost a part of the whole model's ...
+SLICES_BUDGET_MODEL_BYTES: Final = 10 * GIGA  # ... of up to this size; larger ones get more, up to three times as much
+MOST_BUDGET_FACTOR: Final = 3.0
 DEFAULT_PROMPT_TOKENS: Final = 512
 FLASH_ATTENTION_CHOICES: Final = ("auto", "on", "off")
 
@@ -54,7 +57,10 @@ class RunRequest:
 
 def default_budget_s(model: ModelFile | ShapeModel) -> float:
     """What a run takes when nobody says: more for a model that is loaded and run whole."""
-    return DEFAULT_BUDGET_S if model.parts else DEFAULT_SLICES_BUDGET_S
+    if model.parts:
+        return DEFAULT_BUDGET_S
+    factor = model.shape.tensor_bytes / SLICES_BUDGET_MODEL_BYTES
+    return DEFAULT_SLICES_BUDGET_S * min(max(factor, 1.0), MOST_BUDGET_FACTOR)
 
 
 def check_request(request: RunRequest, facts: MachineFacts) -> None:

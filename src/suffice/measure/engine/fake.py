@@ -66,7 +66,7 @@ class FakeSpeed:
 
     decode_step_s: float = 0.02
     decode_step_s_per_depth: float = 0.0
-    decode_step_s_per_sequence: float = 0.001
+    decode_step_s_per_sequence: float = 0.0005
     prefill_token_s: float = 0.002
     useful_threads: int = 4
     load_s: float = 0.5
