@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 CONTEXT_TOKENS: Final = 2048
 ROOM_TOKENS: Final = 256
 FAST: Final = 0.25
+BATCH: Final = 8
 
 
 @dataclass(frozen=True)
@@ -177,16 +178,15 @@ def run_case(case: Case, engine: LlamaCppEngine, cache: SliceCache, blocks: Engi
             flush=True,
         )
 
-    for batch in (1, 8):
-        with ExitStack() as stack:
-            sessions = open_all(engine, paths, batch, facts.usable_cpus, stack)
-            if batch == 1:
-                prefill = prefill_rounds(sessions, case.prompt_tokens, max(3, rounds // 4))
-                tell(prefill, prefill_work(design, model.shape, case.prompt_tokens))
-            for depth in (0, CONTEXT_TOKENS):
-                if depth:
-                    for session in sessions:
-                        session.prefill(depth)
+    with ExitStack() as stack:
+        sessions = open_all(engine, paths, BATCH, facts.usable_cpus, stack)
+        prefill = prefill_rounds(sessions, case.prompt_tokens, max(4, rounds // 3))
+        tell(prefill, prefill_work(design, model.shape, case.prompt_tokens))
+        for depth in (0, CONTEXT_TOKENS):
+            if depth:
+                for session in sessions:
+                    session.prefill(depth)
+            for batch in (1, BATCH):
                 series = decode_rounds(sessions, depth, batch, rounds, evict)
                 tell(series, decode_work(design, model.shape, depth, batch=batch))
     return results

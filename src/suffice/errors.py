@@ -4,6 +4,7 @@
 
     SufficeError                 one sentence: what happened, to what, what to do
     ├── UsageError               a flag or an argument is wrong
+    │   └── UnsupportedShapeError  a shape is understood, and cannot be built or cut into slices
     ├── DemandError              a demand file is wrong, contradictory or impossible
     ├── ModelFileError           a GGUF file is damaged, unsupported or hostile
     ├── RecordError              a run record or benchmark file cannot be used
@@ -26,6 +27,10 @@ class SufficeError(Exception):
 
 class UsageError(SufficeError):
     """A flag or an argument is wrong."""
+
+
+class UnsupportedShapeError(UsageError):
+    """A shape is understood, and cannot be built or cut into slices."""
 
 
 class DemandError(SufficeError):

@@ -12,9 +12,9 @@ import pytest
 from suffice.measure.engine.fake import FakeBehaviour, FakeClock, FakeEngine, FakeSession, FakeSpeed
 from suffice.measure.engine.seam import EngineSettings
 from suffice.measure.series import (
-    DecodeAt,
     MAX_STEPS,
     MIN_STEPS,
+    DecodeAt,
     SeriesPlan,
     SeriesRunner,
     SeriesState,

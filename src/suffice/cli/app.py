@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from suffice import __version__
-from suffice.cli import bandwidth, cache, catalog, ceiling, check, decide, guard, measure
+from suffice.cli import bandwidth, cache, catalog, ceiling, check, compare, decide, guard, measure
 
 _EPILOG = (
     "Exit codes: 0 done, enough or pass; 1 not enough or fail; 2 bad usage or bad input; 3 undecided or inconclusive. "
@@ -45,6 +45,7 @@ def build_app() -> typer.Typer:
     app.command("ceiling")(ceiling.ceiling)
     app.command("bandwidth")(bandwidth.bandwidth)
     app.command("measure")(measure.measure)
+    app.command("compare")(compare.compare)
     app.command("decide")(decide.decide)
     app.command("guard")(guard.guard)
     app.add_typer(cache.build_cache_app(), name="cache")

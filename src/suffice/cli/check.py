@@ -52,6 +52,7 @@ def check(
 
     Example: suffice check --model llama-2-7b:q4_0 --need 8 --margin 1.5
     """
+    from suffice.cli.asked import demand_of, depth_of, prompt_length_of
     from suffice.cli.output import Progress, print_text, warn
     from suffice.cli.paths import check_outputs
     from suffice.cli.session import EngineChoice, run_and_save
@@ -64,19 +65,19 @@ def check(
     from suffice.report.memo import memo_markdown
     from suffice.report.run import run_text
 
-    demand = with_margin(_demand(demand_file, need), margin)
+    demand = with_margin(demand_of(demand_file, need), margin)
     model_file = _model(model, demand, demand_file, in_slices=in_slices)
     _check_context(demand, model_file)
     record_path = out or _default_path(model_file)
     memo_path = memo or record_path.with_suffix(".md")
     check_outputs({"--out": record_path, "--memo": memo_path}, [*model_file.parts, demand_file, prompt, engine_library])
-    prompt_length = prompt_tokens or _prompt_tokens(demand)
+    prompt_length = prompt_tokens or prompt_length_of(demand)
     request = RunRequest(
         model=model_file,
         budget_s=default_budget_s(model_file) if budget is None else budget,
         prompt_tokens=prompt_length,
         lengths_stated=demand.prompt_tokens is not None or prompt_tokens is not None or depth is not None,
-        depth=_depth(demand, prompt_length) if depth is None else depth,
+        depth=depth_of(demand, prompt_length) if depth is None else depth,
         batch=batch,
         threads=threads,
         prompt=options.read_prompt(prompt),
@@ -103,21 +104,6 @@ def check(
     raise typer.Exit(VERDICT_EXIT_CODES[decision.verdict.verdict])
 
 
-def _demand(demand_file: Path | None, need: float | None) -> Demand:
-    from suffice.loaders.demand import load_demand
-    from suffice.model.demand import single_stream_need
-
-    if demand_file is not None and need is not None:
-        raise UsageError("give a demand file or --need, not both")
-    if demand_file is not None:
-        return load_demand(demand_file)
-    if need is None:
-        raise UsageError(
-            "what is needed? Give --need TOKENS_PER_SECOND or a demand.toml (docs/demand.md has one to start from)"
-        )
-    return single_stream_need(options.positive(need, "--need"))
-
-
 def _model(model: str | None, demand: Demand, demand_file: Path | None, *, in_slices: bool) -> ModelFile | ShapeModel:
     from suffice.loaders.reference import resolve_model
 
@@ -136,20 +122,6 @@ def _check_context(demand: Demand, model: ModelFile | ShapeModel) -> None:
     from suffice.decide.constraints import check_context
 
     check_context(demand, model.shape.context_length, model.shape.name)
-
-
-def _prompt_tokens(demand: Demand) -> int:
-    from suffice.measure.request import DEFAULT_PROMPT_TOKENS
-
-    if demand.prompt_tokens is None:
-        return DEFAULT_PROMPT_TOKENS
-    percentile = 50.0 if demand.ttft is None else demand.ttft.percentile
-    return round(demand.prompt_tokens.at(percentile)) or 1
-
-
-def _depth(demand: Demand, prompt_tokens: int) -> int:
-    """Where the demand decodes; when it does not say, behind the prompt: an empty cache would flatter the machine."""
-    return prompt_tokens if demand.work_depth_tokens is None else round(demand.work_depth_tokens)
 
 
 def _default_path(model: ModelFile | ShapeModel) -> Path:

@@ -12,7 +12,12 @@ if TYPE_CHECKING:
 
 _SNIFF_BYTES: Final = 64
 # How what suffice writes begins; an existing file that begins otherwise is somebody's and is not replaced.
-OURS: Final = {"--out": (b"{",), "--memo": (b"# Verdict:",), "--junit": (b"<?xml", b"<testsuite")}
+OURS: Final = {
+    "--out": (b"{",),
+    "--memo": (b"# Verdict:",),
+    "--junit": (b"<?xml", b"<testsuite"),
+    "--chart": (b"<?xml", b"\x89PNG"),
+}
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | None]) -> None:

@@ -1,14 +1,16 @@
-"""What `measure` and `check` share: opening model and engine, running, and keeping the record on disk."""
+"""What `measure`, `check` and `compare` share: opening model and engine, running, and keeping the record on disk."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from suffice.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+    from types import TracebackType
 
     from suffice.cli.output import Progress
     from suffice.loaders.model_file import ModelFile
@@ -42,32 +44,62 @@ def run_and_save(
         UsageError: an unknown engine name, or a record that cannot be resumed.
         SufficeError: whatever the run raises; the record at ``out`` holds what was measured before.
     """
-    from suffice.measure.clock import RealClock
-    from suffice.measure.engine.blocks import EngineBlocks
-    from suffice.measure.engine.client import Timeouts, find_engine
-    from suffice.measure.machine import RealMachine
-    from suffice.measure.run import Surroundings, measure_model
-    from suffice.slices.cache import SliceCache
-    from suffice.slices.store import CachedSlices
+    with Workbench(engine, longest_budget_s=request.budget_s) as bench:
+        return bench.run(request, out, progress, earlier=_earlier(out, resume=resume))
 
-    if engine.name is not None and engine.name not in _ENGINE_NAMES:
-        raise UsageError(f"--engine {engine.name}: no such engine; use {' or '.join(_ENGINE_NAMES)}")
-    clock = RealClock()
-    found = find_engine(
-        library=engine.library,
-        prefer=engine.name,
-        timeouts=Timeouts(request_s=REQUEST_PATIENCE_S + REQUEST_PATIENCE_FACTOR * request.budget_s),
-    )
-    with EngineBlocks(found.choice) as blocks:
-        around = Surroundings(
-            engine=found,
-            machine=RealMachine(),
-            clock=clock,
-            progress=progress,
-            save=_Saver(out, clock),
-            slices=CachedSlices(SliceCache(), blocks),
+
+class Workbench:
+    """One engine, one cache of slices, one machine: for one run, or for many in turn. Use it in ``with``."""
+
+    def __init__(self, engine: EngineChoice, *, longest_budget_s: float) -> None:
+        """Find the engine; nothing is loaded yet.
+
+        Raises:
+            UsageError: an unknown engine name.
+            EngineMissingError: none is installed.
+        """
+        from suffice.measure.clock import RealClock
+        from suffice.measure.engine.blocks import EngineBlocks
+        from suffice.measure.engine.client import Timeouts, find_engine
+        from suffice.measure.machine import RealMachine
+        from suffice.slices.cache import SliceCache
+        from suffice.slices.store import CachedSlices
+
+        if engine.name is not None and engine.name not in _ENGINE_NAMES:
+            raise UsageError(f"--engine {engine.name}: no such engine; use {' or '.join(_ENGINE_NAMES)}")
+        self._clock = RealClock()
+        self._engine = find_engine(
+            library=engine.library,
+            prefer=engine.name,
+            timeouts=Timeouts(request_s=REQUEST_PATIENCE_S + REQUEST_PATIENCE_FACTOR * longest_budget_s),
         )
-        return measure_model(request, around, earlier=_earlier(out, resume=resume))
+        self._machine = RealMachine()
+        self._blocks = EngineBlocks(self._engine.choice)
+        self._slices = CachedSlices(SliceCache(), self._blocks)
+
+    def run(
+        self, request: RunRequest, out: Path | None, progress: Callable[[str], None], *, earlier: RunRecord | None
+    ) -> RunRecord:
+        """Measure one model, writing the record to ``out`` as it grows; errors as of :func:`run_and_save`."""
+        from suffice.measure.run import Surroundings, measure_model
+
+        around = Surroundings(
+            engine=self._engine,
+            machine=self._machine,
+            clock=self._clock,
+            progress=progress,
+            save=_Saver(out, self._clock),
+            slices=self._slices,
+        )
+        return measure_model(request, around, earlier=earlier)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._blocks.close()
 
 
 def model_stem(model: ModelFile | ShapeModel) -> str:

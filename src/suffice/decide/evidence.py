@@ -59,6 +59,7 @@ class MachineEvidence:
     run_context_tokens: int  # context that the run had open; 0: the record does not say
     streamed_bytes: float | None
     disturbed: bool | None
+    unfinished: bool  # nobody has looked yet whether the machine was busy
     disturbance_reasons: tuple[str, ...]
     engine_lower_bound: bool
     engine_advice: str | None
@@ -188,6 +189,7 @@ def evidence_from(record: RunRecord, name: str | None = None) -> MachineEvidence
         run_context_tokens=_whole(record.settings.get("n_ctx")),
         streamed_bytes=record.model.streamed_bytes,
         disturbed=record.disturbed,
+        unfinished=not record.complete,
         disturbance_reasons=record.contention.reasons,
         engine_lower_bound=record.engine.lower_bound,
         engine_advice=record.engine.advice,
@@ -240,15 +242,19 @@ class _Support:
         return quantity if self.holds else quantity.with_bounds(low=None, high=None)
 
 
-def _support(record: RunRecord, phase: str, depth: int | None = None) -> _Support:
-    basis = Basis(record.basis)
+def _support(record: RunRecord, phase: str, depth: int = 0) -> _Support:
+    return _Support(Basis(record.basis), holds=residual_of(record, phase, depth) <= RESIDUAL_TOLERANCE)
+
+
+def residual_of(record: RunRecord, phase: str, depth: int = 0) -> float:
+    """How far the slices lie off the line for one sequence, as a share of a slice's time; 0 where the model itself was run."""
     extrapolation = record.measurement.extrapolation
     residuals = [
         series.largest_residual
         for series in (() if extrapolation is None else extrapolation.series)
-        if series.phase == phase and depth in (None, series.depth) and series.largest_residual is not None
+        if (series.phase, series.depth, series.batch) == (phase, depth, 1) and series.largest_residual is not None
     ]
-    return _Support(basis, holds=max(residuals, default=0.0) <= RESIDUAL_TOLERANCE)
+    return max(residuals, default=0.0)
 
 
 def _decode_points(record: RunRecord) -> tuple[DecodePoint, ...]:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from suffice.decide.evidence import residual_of
 from suffice.decide.plausibility import contradictions_in
+from suffice.model.extrapolation import RESIDUAL_TOLERANCE
 
 if TYPE_CHECKING:
     from suffice.records.schema import RunRecord
@@ -68,6 +70,10 @@ def _doubt(record: RunRecord) -> str:
     """Why the record is no evidence, or "" when it is."""
     if record.disturbed:
         return f"measured on a busy machine ({'; '.join(record.contention.reasons) or 'marked in the record'})"
+    series = record.measurement.decode
+    residual = residual_of(record, "decode", series[0].depth) if series else 0.0
+    if residual > RESIDUAL_TOLERANCE:
+        return f"extrapolated from slices that do not lie on a line (one is {residual:.1%} off)"
     return next(iter(contradictions_in(record)), "")
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from suffice.decide import words
 from suffice.decide.constraints import Constraint, Sense, constraints_for
-from suffice.decide.wording import available_text, flip_sentence, grade_sentence, label, settle_sentence
+from suffice.decide.wording import available_text, flip_sentence, grade_sentence, label, required_text, settle_sentence
 from suffice.model.basis import Basis, weakest
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def grade_constraint(constraint: Constraint, evidence: MachineEvidence) -> Grade
     grade = _plain_grade(constraint)
     if not constraint.of_speed:
         return grade
-    if grade is Grade.NOT_ENOUGH and (evidence.engine_lower_bound or evidence.disturbed):
+    if grade is Grade.NOT_ENOUGH and (evidence.engine_lower_bound or evidence.disturbed or evidence.unfinished):
         return Grade.OPEN
     if grade is Grade.THIN and evidence.disturbed:
         return Grade.OPEN
@@ -179,8 +179,7 @@ def _reason(
     else:
         plain = _plain_grade(binding.constraint)
         sentences.append(grade_sentence(binding.constraint, plain.value, weakened=plain is not binding.grade))
-        if binding.constraint.name == "memory_bytes" and grade is Grade.NOT_ENOUGH:
-            sentences.append(_if_it_fitted(graded))
+        sentences += _about_memory(binding, graded)
     if evidence.disturbed:
         why = "; ".join(evidence.disturbance_reasons) or "the record is marked so"
         consequence = (
@@ -199,6 +198,17 @@ def _reason(
     if not_judged:
         sentences.append(f"Not judged here: {', '.join(not_judged)}.")
     return " ".join(sentences)
+
+
+def _about_memory(binding: GradedConstraint, graded: tuple[GradedConstraint, ...]) -> list[str]:
+    """A model that does not fit is said to, whatever else binds."""
+    lacking = [c for c in graded if c.constraint.name == "memory_bytes" and c.grade is Grade.NOT_ENOUGH]
+    if not lacking:
+        return []
+    if binding is lacking[0]:
+        return [_if_it_fitted(graded)]
+    memory = lacking[0].constraint
+    return [f"Nor does it fit: memory {available_text(memory)} against {required_text(memory)}."]
 
 
 def _if_it_fitted(graded: tuple[GradedConstraint, ...]) -> str:

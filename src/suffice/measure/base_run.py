@@ -59,15 +59,18 @@ class Run:
         self._started_s = around.clock.now_s()
         self._warnings: list[str] = []
         self._earlier = earlier
-        self._extra_buffers = True
+        # A part that was measured without repacked weights goes on without them.
+        asked = {} if earlier is None else earlier.settings.get("asked", {})
+        self._extra_buffers = asked.get("use_extra_buffers") is not False
         check_request(request, self._facts)
-        around.progress("reading and hashing the model")
+        around.progress("reading and hashing the model" if request.model.parts else "the model's shape")
         self._record = self._blank()
         if earlier is not None:
             check_same_run(earlier, self._record, asdict(self._settings()))
             # Written at once with what it had: a second interruption must not lose the first part.
             self._record = replace(
                 self._record,
+                settings=earlier.settings,
                 measurement=earlier.measurement,
                 decode_tokens_per_second=earlier.decode_tokens_per_second,
                 prefill_tokens_per_second=earlier.prefill_tokens_per_second,

@@ -26,9 +26,11 @@ class FakeMachine:
         readings: ContentionReading | None = None,
         facts: MachineFacts | None = None,
         later_bytes_per_s: float | None = None,
+        evictor: Callable[[], None] | None = None,
     ) -> None:
         self._bandwidth = read_bytes_per_s
         self._later = read_bytes_per_s if later_bytes_per_s is None else later_bytes_per_s
+        self._evictor = evictor
         self._reading = readings or ContentionReading(
             wall_s=1.0, usable_cpus=2, watched_cpus=2, threads=2, busy_cpu_s=2.0, own_cpu_s=2.0, steal_cpu_s=0.0
         )
@@ -62,8 +64,8 @@ class FakeMachine:
         return FakeContention([self._reading])
 
     def cache_evictor(self) -> Callable[[], None] | None:
-        """It has no cache."""
-        return None
+        """As given; None: it has no cache."""
+        return self._evictor
 
     def _reading_of(self, bytes_per_s: float) -> BandwidthRecord:
         return BandwidthRecord(

@@ -99,6 +99,10 @@ def check_same_run(earlier: RunRecord, now: RunRecord, asked: dict[str, Any]) ->
         raise UsageError("the record to resume is of another model file; leave out --resume or give that file")
     if (earlier.engine.name, earlier.engine.version) != (now.engine.name, now.engine.version):
         raise UsageError("the record to resume was made by another engine; leave out --resume or use that engine")
+    if _slices_of(earlier) != _slices_of(now):
+        raise UsageError(
+            "the record to resume is of other slices (how much memory is free decides how long they are); leave out --resume"
+        )
     changed = [name for name, value in asked.items() if earlier.settings.get("asked", asked).get(name) != value]
     if changed:
         raise UsageError(
@@ -106,3 +110,9 @@ def check_same_run(earlier: RunRecord, now: RunRecord, asked: dict[str, Any]) ->
         )
     if earlier.machine != now.machine:
         raise UsageError("the record to resume was made on another machine; leave out --resume")
+
+
+def _slices_of(record: RunRecord) -> object:
+    """What was run in place of the model: None for the model itself."""
+    extrapolation = record.measurement.extrapolation
+    return None if extrapolation is None else (extrapolation.kinds, extrapolation.slices)

@@ -74,15 +74,16 @@ def earlier_slices(earlier: RunRecord | None, threads: ThreadChoice, prompt_toke
 
 def extrapolated(state: SliceState, model: SliceModel, so_far: MeasurementRecord, plan: SeriesPlan) -> dict[str, Any]:
     """Fields of the record: the plain numbers at the top, the series of the whole model, and the slices' own times below."""
-    decode = tuple(_decode(state, model, at) for at in plan.decode_series() if state.step_rows[at][0])
+    # All series, also those that have not begun: a resumed run knows from them what this one measures.
+    decode = tuple(_decode(state, model, at) for at in plan.decode_series())
     prefill = _prefill(state, model)
     ttft_s = _ttft_samples(prefill, decode)
     ttft = estimate_from(ttft_s) if ttft_s else None
-    first = decode[0].tokens_per_second if decode and decode[0].depth == plan.depth else None
+    first = decode[0].tokens_per_second
     extrapolation = so_far.extrapolation
     if extrapolation is not None:
         extrapolation = replace(extrapolation, series=tuple(_series(state, model, plan)))
-    rate = prefill.tokens_per_second if prefill is not None else None
+    rate = prefill.tokens_per_second
     return {
         "decode_tokens_per_second": None if first is None else first.point,
         "prefill_tokens_per_second": None if rate is None else rate.point,
@@ -110,9 +111,7 @@ def _decode(state: SliceState, model: SliceModel, at: DecodeAt) -> DecodeSeries:
     )
 
 
-def _prefill(state: SliceState, model: SliceModel) -> PrefillSeries | None:
-    if not state.chunk_rows[0]:
-        return None
+def _prefill(state: SliceState, model: SliceModel) -> PrefillSeries:
     chunks = model.prefill_times(state.chunk_rows)
     return PrefillSeries(
         prompt_tokens=state.prompt_tokens,
@@ -124,10 +123,10 @@ def _prefill(state: SliceState, model: SliceModel) -> PrefillSeries | None:
     )
 
 
-def _ttft_samples(prefill: PrefillSeries | None, decode: Sequence[DecodeSeries]) -> list[float]:
+def _ttft_samples(prefill: PrefillSeries, decode: Sequence[DecodeSeries]) -> list[float]:
     """Reading the prompt, and a decode step at the measured depth that is nearest to its length."""
     alone = [series for series in decode if series.batch == 1 and series.step_s]
-    if prefill is None or not alone:
+    if not alone:
         return []
     nearest = min(alone, key=lambda series: abs(series.depth - prefill.prompt_tokens))
     step_s = median([row[0] for row in nearest.step_s])

@@ -13,11 +13,11 @@ from suffice.measure.base_run import CACHE_MULTIPLE, Run, Surroundings
 from suffice.measure.expert_count import count_experts
 from suffice.measure.file_run import FileRun
 from suffice.measure.request import RunRequest, SliceChoice
-from suffice.measure.run_record import settings_record
+from suffice.measure.run_record import device_fields, settings_record
 from suffice.measure.series import DecodeAt, SeriesPlan, ThreadChoice, shortened, sweep_threads, warm_up
 from suffice.measure.slice_record import blank_extrapolation, earlier_slices, extrapolated
 from suffice.measure.slice_series import SliceModel, SliceRunner
-from suffice.model.extrapolation import RESIDUAL_TOLERANCE
+from suffice.model.extrapolation import LEAST_SLICES, RESIDUAL_TOLERANCE
 from suffice.model.layer_work import decode_work, prefill_work
 from suffice.model.shape import shape_from_header
 from suffice.model.slices import SliceDesign, design_bytes, plan_slices, whole_model
@@ -42,7 +42,9 @@ SESSION_BYTES: Final = 96 * MIB
 WHOLE_LEAST_BYTES: Final = 256 * MIB
 WHOLE_MOST_BYTES: Final = 3 * GIB // 2
 SWEEP_SHARE: Final = 0.15
-PROMPT_SHARE: Final = 0.5
+PROMPT_SHARE: Final = 0.35  # of the time for repetitions, for those of the prompt
+DEPTH_SHARE: Final = 0.3  # and for filling the caches once
+LEAST_LEFT_SHARE: Final = 0.5  # of the budget for repetitions, whatever was spent before
 WANTED_PROMPT_REPETITIONS: Final = 4
 
 
@@ -66,6 +68,11 @@ def run_shape(request: RunRequest, model: ShapeModel, around: Surroundings, earl
         around.progress("writing a stand-in of the whole model")
         path = around.slices.obtain(design.slice_header(design.plans[0]), progress=around.progress)
         return StandInRun(request, around, earlier, path).execute()
+    if 0 < request.n_gpu_layers < model.shape.n_layer:
+        raise UsageError(
+            f"--gpu-layers {request.n_gpu_layers}: slices cannot tell how a part of the {model.shape.n_layer} layers on a GPU would run; "
+            "give all of them or none"
+        )
     share = round(MEMORY_SHARE * facts.memory_usable_bytes)
     limit = min(max(model.header.tensor_bytes // MODEL_SHARE, LEAST_SLICES_BYTES), MOST_SLICES_BYTES, share)
     design = plan_slices(model.header, limit)
@@ -81,6 +88,8 @@ def run_shape(request: RunRequest, model: ShapeModel, around: Surroundings, earl
 def _takes_whole(choice: SliceChoice, model: ShapeModel, llc_bytes: int | None) -> bool:
     if choice is not SliceChoice.AUTO:
         return choice is SliceChoice.WHOLE
+    if model.shape.n_layer < LEAST_SLICES:
+        return True
     limit = min(max(CACHE_MULTIPLE * (llc_bytes or 0), WHOLE_LEAST_BYTES), WHOLE_MOST_BYTES)
     return model.header.tensor_bytes <= limit
 
@@ -131,8 +140,11 @@ class SliceRun(Run):
             settings |= {"n_threads": threads.decode, "n_threads_batch": threads.prefill}
             # Those of the slices say nothing of the whole model's weights.
             settings |= {"weight_buffer_bytes": None, "kv_cache_bytes": self._kv_bytes()}
+            settings |= {"compute_buffer_bytes": self._compute_bytes()}
+            # As asked, not as chosen here: a resumed run is compared with it.
+            settings["asked"] |= {"flash_attention": self._request.flash_attention}
             settings |= {k: v for k, v in self._record.settings.items() if k == "attention_probe"}
-            self._update(settings=settings)
+            self._update(settings=settings, **device_fields(self._largest().facts, self._request, self._facts))
             self._repeat(threads)
         finally:
             for session in self._sessions:
@@ -158,6 +170,8 @@ class SliceRun(Run):
         return shape.kv_cache_bytes(self._n_ctx(), request.type_k, request.type_v, sequences=request.batch)
 
     def _tell_whether_it_fits(self) -> None:
+        if self._request.n_gpu_layers:
+            return  # the host's memory says nothing about a GPU's
         needed = self._model.header.file_bytes + (self._kv_bytes() or 0.0)
         usable = self._facts.memory_usable_bytes
         if needed > usable:
@@ -217,7 +231,7 @@ class SliceRun(Run):
         """What the difference in the slice's layers makes of a step of the whole model, by the bytes that both read."""
         plan = self._design.plans[0]
         header = self._design.slice_header(plan)
-        whole_s = on_s * self._model.shape.streamed_bytes() / header.tensor_bytes
+        whole_s = on_s * self._model.shape.streamed_bytes() / shape_from_header(header).streamed_bytes()
         gain_s = (on_s - off_s) * self._model.shape.n_layer / len(plan.layers)
         off_whole_s = max(whole_s - gain_s, whole_s / 2) if gain_s > 0 else whole_s - gain_s
         return AttentionProbe(depth=depth, on_tokens_per_second=1 / whole_s, off_tokens_per_second=1 / off_whole_s)
@@ -227,6 +241,11 @@ class SliceRun(Run):
         if not on:
             self._sessions.pop().close()
             self._sessions.append(self._open(path))
+
+    def _compute_bytes(self) -> int | None:
+        """The largest of all slices: most of it are the logits of a micro-batch, and one slice has the largest vocabulary."""
+        told = [session.facts.resolved.compute_buffer_bytes for session in self._sessions]
+        return max((n_bytes for n_bytes in told if n_bytes is not None), default=None)
 
     def _largest(self) -> Session:
         lengths = [len(plan.layers) for plan in self._design.plans]
@@ -286,19 +305,26 @@ class SliceRun(Run):
     def _plan(self, token_s: float) -> SeriesPlan:
         """Lengths that the rest of the budget can repeat; what was shortened is said. ``token_s``: of a prompt, in all slices."""
         request = self._request
-        left_s = max(request.budget_s - (self._around.clock.now_s() - self._started_s), request.budget_s / 2)
+        spent_s = self._around.clock.now_s() - self._started_s
+        left_s = max(request.budget_s - spent_s, LEAST_LEFT_SHARE * request.budget_s)
         affordable = int(left_s * PROMPT_SHARE / WANTED_PROMPT_REPETITIONS / token_s)
         prompt_tokens = shortened(request.prompt_tokens, affordable, request.n_batch)
-        if request.depth <= request.prompt_tokens:
-            depth = min(request.depth, prompt_tokens)
-        else:
-            depth = shortened(request.depth, int(left_s * PROMPT_SHARE / token_s), request.n_batch)
+        depth = shortened(request.depth, int(left_s * DEPTH_SHARE / token_s), request.n_batch)
         if self._earlier is not None and self._earlier.measurement.prefill and self._earlier.measurement.decode:
             prompt_tokens = self._earlier.measurement.prefill.prompt_tokens
             depth = self._earlier.measurement.decode[0].depth
-        for what, asked, taken in (("prompt", request.prompt_tokens, prompt_tokens), ("depth", request.depth, depth)):
-            if taken < asked and request.lengths_stated:
-                needed_s = WANTED_PROMPT_REPETITIONS / PROMPT_SHARE * asked * token_s
+        for what, asked, taken, times, missed in (
+            (
+                "prompt",
+                request.prompt_tokens,
+                prompt_tokens,
+                WANTED_PROMPT_REPETITIONS / PROMPT_SHARE,
+                request.lengths_stated,
+            ),
+            ("depth", request.depth, depth, 1 / DEPTH_SHARE, True),  # decoding at less depth flatters the machine
+        ):
+            if taken < asked and missed:
+                needed_s = times * asked * token_s / LEAST_LEFT_SHARE
                 self._warnings.append(
                     f"the {what} was shortened from {asked} to {taken} tokens to fit the budget of {request.budget_s:g} s; "
                     f"all of it takes about --budget {math.ceil(needed_s)}s"

@@ -28,6 +28,7 @@ STEPS_PER_TURN: Final = 3
 DECODES_PER_PREFILL: Final = 3
 # Models whose cache cannot be cut back drift deeper by so many tokens before the cache is filled again.
 DRIFT_TOKENS: Final = 64
+_UNKNOWN_DEPTH: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +97,7 @@ class SliceRunner:
         self.state, self._evict = state, evict
         for at in plan.decode_series():
             state.step_rows.setdefault(at, [[] for _ in sessions])
-        self._depths = [0] * len(sessions)  # tokens in the cache of each
+        self._depths = [_UNKNOWN_DEPTH] * len(sessions)  # tokens in the cache of each; a warm-up has left some there
         self._spread = [False] * len(sessions)
         self._cost_s: dict[DecodeAt | None, float] = {}
         self._started_s = clock.now_s()
@@ -187,6 +188,8 @@ class SliceRunner:
             self._spread[index] = False  # the first sequence alone has gone on
             if not 0 <= depth - at.depth <= (DRIFT_TOKENS if at.depth else 0):
                 session.prefill(max(at.depth, 1))
+                if at.depth == 0:
+                    session.rewind(0)  # one token is as near to an empty cache as others get
                 depth = at.depth
         else:
             depth = at.depth

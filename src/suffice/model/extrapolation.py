@@ -1,8 +1,8 @@
 """From the times of a few slices to the time of all layers: fixed part + sum over kinds of (time of a layer x number of layers).
 
 The time of a slice is a straight line in the numbers of its layers. Each kind has a slope of its own; where the slices cannot tell
-two kinds apart, their slopes are held near the ratio of their work (bytes read in decode, multiplications in prefill). What the
-line leaves over, the residual, tells whether the assumption holds.
+two kinds apart, their slopes are held near the ratio of their work (bytes read in decode, multiplications in prefill; 0: not known,
+so the slices alone must tell). What the line leaves over, the residual, tells whether the assumption holds.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # Relative error that one slice's time is taken to have: it weighs the slices against each other and against the prior.
-_TIME_ERROR: Final = 0.01
+_TIME_ERROR: Final = 0.03
 # How far the ratio of two kinds' times may lie from the ratio of their work. K-quants of other widths differ by about as much.
-_SHARE_ERROR: Final = 0.15
+_SHARE_ERROR: Final = 0.1
+# For the residual the ratios are taken as exact: a line with a slope for each kind would go through almost any three slices.
+_NO_SHARE_ERROR: Final = 0.0001
 LEAST_SLICES: Final = 3
 # A slice that lies further off the line than this share of its time contradicts the assumption.
 RESIDUAL_TOLERANCE: Final = 0.05
@@ -46,8 +48,7 @@ class LayerFit:
 
     def total_s(self, counts: Sequence[float]) -> float:
         """Time of a model with so many layers of each kind; never below that of a slice, which is a part of it."""
-        line = self.fixed_s + math.fsum(t * n for t, n in zip(self.layer_s, counts, strict=True))
-        return max(line, self.slowest_slice_s)
+        return max(_at(self.fixed_s, self.layer_s, counts), self.slowest_slice_s)
 
     @property
     def largest_residual(self) -> float:
@@ -56,10 +57,11 @@ class LayerFit:
 
 
 def fit_layers(slices: Sequence[SliceTime], work: Sequence[float]) -> LayerFit:
-    """Fit the line through the slices; ``work`` is what one layer of each kind has to do, in any unit.
+    """Fit the line through the slices; ``work`` is what one layer of each kind has to do, in any unit (0: not known).
 
     Weighted least squares over (fixed, scale, one slope for each kind): slices weigh by their relative error, and each slope is
-    held to scale x work with a tolerance of 15 %. With one kind that is the plain line.
+    held to scale x work with a tolerance of 10 %. With one kind that is the plain line. Residuals are those of the
+    line whose slopes have exactly the ratios of the work, so that three slices leave something over.
 
     Raises:
         ValueError: fewer than three slices, all of the same length, or numbers that do not match.
@@ -70,26 +72,38 @@ def fit_layers(slices: Sequence[SliceTime], work: Sequence[float]) -> LayerFit:
         126.4
     """
     _check(slices, work)
-    weights = [1 / (_TIME_ERROR * one.seconds) for one in slices]
+    fixed, layer_s = _line(slices, work, _SHARE_ERROR)
+    stiff_fixed, stiff_s = _line(slices, work, _NO_SHARE_ERROR)
+    return LayerFit(
+        fixed_s=fixed,
+        layer_s=layer_s,
+        residuals=tuple(1 - _at(stiff_fixed, stiff_s, one.counts) / one.seconds for one in slices),
+        slowest_slice_s=max(one.seconds for one in slices),
+    )
+
+
+def _line(slices: Sequence[SliceTime], work: Sequence[float], share_error: float) -> tuple[float, tuple[float, ...]]:
+    """Fixed part and slopes."""
     rough = _rough_scale(slices, work)
     rows: list[list[float]] = []
     targets: list[float] = []
-    for one, weight in zip(slices, weights, strict=True):
+    for one in slices:
+        weight = 1 / (_TIME_ERROR * one.seconds)
         rows.append([weight, 0.0, *(weight * count for count in one.counts)])
         targets.append(weight * one.seconds)
     for kind, amount in enumerate(work):
-        weight = 1 / (_SHARE_ERROR * rough * amount)
+        if amount == 0:
+            continue
+        weight = 1 / (share_error * rough * amount)
         slopes = [weight if index == kind else 0.0 for index in range(len(work))]
         rows.append([0.0, -weight * amount, *slopes])
         targets.append(0.0)
     fixed, _scale, *layer_s = _least_squares(rows, targets)
-    fitted = [fixed + math.fsum(t * n for t, n in zip(layer_s, one.counts, strict=True)) for one in slices]
-    return LayerFit(
-        fixed_s=fixed,
-        layer_s=tuple(layer_s),
-        residuals=tuple((one.seconds - line) / one.seconds for one, line in zip(slices, fitted, strict=True)),
-        slowest_slice_s=max(one.seconds for one in slices),
-    )
+    return fixed, tuple(layer_s)
+
+
+def _at(fixed: float, layer_s: Sequence[float], counts: Sequence[float]) -> float:
+    return fixed + math.fsum(t * n for t, n in zip(layer_s, counts, strict=True))
 
 
 def extrapolate(
@@ -117,8 +131,8 @@ def _check(slices: Sequence[SliceTime], work: Sequence[float]) -> None:
         raise ValueError(f"a line through {len(slices)} slices proves nothing; {LEAST_SLICES} are needed")
     if any(len(one.counts) != len(work) for one in slices):
         raise ValueError("each slice needs a number of layers for each kind")
-    if not work or min(work) <= 0:
-        raise ValueError("every kind of layer has work to do")
+    if not work or min(work) < 0 or max(work) == 0:
+        raise ValueError("layers have work to do")
     if len({_load(one, work) for one in slices}) == 1:
         raise ValueError("slices of one length say nothing about the time of a layer")
 

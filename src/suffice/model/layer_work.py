@@ -15,14 +15,18 @@ if TYPE_CHECKING:
     from suffice.model.shape import ModelShape
     from suffice.model.slices import SliceDesign
 
-_RECURRENT: Final = re.compile(r"blk\.\d+\.(ssm_|shortconv\.|time_mix_)")
+_RECURRENT: Final = re.compile(r"blk\.(\d+)\.(ssm_|shortconv\.|time_mix_)")
+_ATTENTION: Final = re.compile(r"blk\.(\d+)\.attn_(k|qkv|kv_a_mqa)\.")
 _EXPERT: Final = re.compile(r"_(ch)?exps\.")
 
 
 def decode_work(
     design: SliceDesign, shape: ModelShape, depth: int, *, batch: int = 1, type_k: str = "f16", type_v: str = "f16"
 ) -> tuple[float, ...]:
-    """Bytes that one layer of each kind reads in a decode step (weights, touched experts, KV cache); then those of the head."""
+    """Bytes that one layer of each kind reads in a decode step (weights, touched experts, KV cache).
+
+    The head's is 0, "not known": slices with other parts of the vocabulary tell its time, whatever a byte of a layer takes.
+    """
     caches = _cache_layers(design, shape)
     work = []
     for kind in design.kinds:
@@ -34,11 +38,14 @@ def decode_work(
         cache = caches.get(layer)
         read = 0.0 if cache is None else float(cache.visible(depth) * cache.row_bytes(type_k, type_v))
         work.append(weights + batch * read)
-    return (*work, float(_head(design).n_bytes)) if design.cuts_vocabulary else tuple(work)
+    return (*work, 0.0) if design.cuts_vocabulary else tuple(work)
 
 
 def prefill_work(design: SliceDesign, shape: ModelShape, n_tokens: int) -> tuple[float, ...]:
-    """Multiplications per token of a prompt in one layer of each kind; the head works for the last token only."""
+    """Multiplications per token of a prompt in one layer of each kind.
+
+    That of the head is 0, "not known": it works for the last token only, where reading it takes longer than multiplying.
+    """
     caches = _cache_layers(design, shape)
     work = []
     for kind in design.kinds:
@@ -53,7 +60,7 @@ def prefill_work(design: SliceDesign, shape: ModelShape, n_tokens: int) -> tuple
         if cache is not None:
             attention = cache.flops_per_visible_token / 2 * cache.visible_sum(n_tokens, 0) / n_tokens
         work.append(matrices + attention)
-    return (*work, _head(design).elements / n_tokens) if design.cuts_vocabulary else tuple(work)
+    return (*work, 0.0) if design.cuts_vocabulary else tuple(work)
 
 
 def _tensors(design: SliceDesign, layer: int) -> list[TensorInfo]:
@@ -74,11 +81,15 @@ def _share(tensor: TensorInfo, metadata: Metadata, layer: int, batch: int) -> fl
 
 
 def _cache_layers(design: SliceDesign, shape: ModelShape) -> dict[int, AttentionLayer]:
-    """The attention of each layer that has one; recurrent layers have none, unless all have both."""
+    """The attention of each layer that has one: recurrent layers have none, unless all have both, nor have layers of an MLP alone."""
     layers = [layer for kind in design.kinds for layer in kind.layers]
     if len(shape.kv.layers) != len(layers):
-        recurrent = {
-            int(tensor.name.split(".")[1]) for tensor in design.header.tensors if _RECURRENT.match(tensor.name)
-        }
-        layers = [layer for layer in layers if layer not in recurrent]
-    return dict(zip(sorted(layers), shape.kv.layers, strict=False))
+        attention, recurrent = _layers_with(design, _ATTENTION), _layers_with(design, _RECURRENT)
+        layers = [layer for layer in layers if layer in attention and layer not in recurrent]
+    if len(shape.kv.layers) != len(layers):
+        return {}  # which layers have a cache is not known, and a wrong one would be worse than none
+    return dict(zip(sorted(layers), shape.kv.layers, strict=True))
+
+
+def _layers_with(design: SliceDesign, pattern: re.Pattern[str]) -> set[int]:
+    return {int(match[1]) for tensor in design.header.tensors if (match := pattern.match(tensor.name))}

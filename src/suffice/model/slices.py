@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.errors import ModelFileError
 from suffice.model.attention import layer_windows
+from suffice.model.extrapolation import LEAST_SLICES
 from suffice.model.gguf_header import GgufHeader, TensorInfo
 from suffice.model.metadata import Metadata, metadata_of, plain_layers
 from suffice.model.slice_rules import added_keys, refusal
@@ -137,7 +138,7 @@ def plan_slices(header: GgufHeader, limit_bytes: int) -> SliceDesign:
     time can be told from the layers'.
 
     Raises:
-        ModelFileError: the engine cannot run a slice of this architecture, with the reason.
+        ModelFileError: the engine cannot run a slice of this architecture, with the reason, or it has too few layers.
     """
     metadata = metadata_of(header)
     reason = refusal(metadata, plain_layers(metadata))
@@ -145,6 +146,10 @@ def plan_slices(header: GgufHeader, limit_bytes: int) -> SliceDesign:
         raise ModelFileError(f"{header.source}: cannot be measured in slices: {reason}")
     kinds = layer_kinds(header)
     order = _layer_order(metadata, kinds)
+    if len(order) < LEAST_SLICES:
+        raise ModelFileError(
+            f"{header.source}: cannot be measured in slices: {len(order)} different lengths are possible, {LEAST_SLICES} are needed"
+        )
     n_vocab = _vocabulary_rows(header)
     sizes = _Sizes.of(header, order, n_vocab)
     cut = _cut_vocabulary(header, sizes, n_vocab, limit_bytes)
@@ -184,8 +189,8 @@ def _layer_order(metadata: Metadata, kinds: Sequence[LayerKind]) -> tuple[int, .
     kind_at = {layer: kind for kind in kinds for layer in kind.layers}
     n_layer = len(kind_at)
     dense = min(metadata.count(_DENSE_FIRST) or 0, n_layer)
-    if len({kind_at[layer].structure for layer in range(dense)}) != 1:
-        dense = 0  # they differ among themselves, so all are kept
+    if len({kind_at[layer].structure for layer in range(dense)}) != 1 or _windows_by_position(metadata, n_layer):
+        dense = 0  # they differ among themselves, or the others must stay where they are: all are kept
     positions = [layer for layer in range(n_layer) if not 1 <= layer < dense]
     uniform = len({kind.structure for kind in kinds}) == 1
     of_structure = Counter(kind_at[layer].structure for layer in range(n_layer))
@@ -201,6 +206,12 @@ def _layer_order(metadata: Metadata, kinds: Sequence[LayerKind]) -> tuple[int, .
         order.append(best.layers[taken[id(best)] % len(best.layers)])
         taken[id(best)] += 1
     return tuple(order)
+
+
+def _windows_by_position(metadata: Metadata, n_layer: int) -> bool:
+    """Whether llama.cpp knows by a layer's number which window it has, and not from an array in the file."""
+    windowed = any(window is not None for window in layer_windows(metadata, n_layer))
+    return windowed and metadata.flags("attention.sliding_window_pattern", n_layer) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,9 +383,14 @@ def _slice_metadata(header: GgufHeader, plan: SlicePlan) -> dict[str, MetadataVa
     values |= {
         f"{name}.block_count": len(plan.layers),
         f"{name}.vocab_size": plan.n_vocab,
-        "general.name": f"suffice slice, {len(plan.layers)} layers",
+        "general.name": f"{_name(header)}, {len(plan.layers)} of {blocks} layers",
     }
     return {**added_keys(metadata), **values}
+
+
+def _name(header: GgufHeader) -> str:
+    name = header.metadata.get("general.name")
+    return name if isinstance(name, str) and name.strip() else header.source
 
 
 def _tensors_by_layer(header: GgufHeader) -> dict[int, dict[str, TensorInfo]]:

@@ -34,8 +34,8 @@ def save_record(record: RunRecord, path: Path) -> None:
     write_atomically(path, to_json(record))
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write text to a new file beside ``path``, flush it to disk, and rename it over ``path``.
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write text (as UTF-8) or bytes to a new file beside ``path``, flush it to disk, and rename it over ``path``.
 
     Raises:
         OutputError: no permission, disk full, the folder is missing, or ``path`` is a folder.
@@ -50,8 +50,8 @@ def write_atomically(path: Path, text: str) -> None:
     except (OSError, ValueError) as error:
         raise OutputError(f"cannot write {path}: {_reason(error)}") from error
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).chmod(0o666 & ~_umask())  # mkstemp's 0600 would hide the record from the team

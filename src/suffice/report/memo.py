@@ -89,8 +89,12 @@ def _identity_rows(record: RunRecord) -> list[list[str]]:
     rows = [
         ["suffice", record.suffice_version or "unknown"],
         ["measured at", record.created_at or "unknown"],
-        ["model file", record.model.file_name or "unknown"],
-        ["model SHA-256", record.model.sha256 or record.model.sampled_sha256 or "unknown"],
+        ["model", record.model.file_name or record.model.name or "unknown"],
+        ["shape from", record.model.shape_source or ""],
+        [
+            "SHA-256 of its shape" if record.model.shape_sha256 else "model SHA-256",
+            record.model.identity or "unknown",
+        ],
         [
             "engine",
             f"{record.engine.name or 'unknown'} {record.engine.version or ''} {record.engine.llama_cpp_version or ''}",
@@ -98,4 +102,4 @@ def _identity_rows(record: RunRecord) -> list[list[str]]:
         ["operating system", str(environment.get("os_version") or environment.get("os") or "unknown")],
         ["usable CPUs", str(environment.get("usable_cpus", "unknown"))],
     ]
-    return [[name, value.strip()] for name, value in rows]
+    return [[name, value.strip()] for name, value in rows if value.strip()]

@@ -18,7 +18,7 @@ def slice_rows(record: RunRecord) -> list[list[str]]:
     rows = [
         [
             "slices",
-            ", ".join(f"{one.layers} layers" for one in extrapolation.slices[:3]),
+            ", ".join(f"{one.layers} layers" for one in extrapolation.slices),
             f"{format_bytes(sum(one.tensor_bytes for one in extrapolation.slices))} of random weights in the model's shapes and types",
         ]
     ]
@@ -40,7 +40,7 @@ def stand_in_mark(record: RunRecord) -> str:
 def _of_one(series: ExtrapolatedSeries, index: int) -> str:
     what = series.phase if series.phase == "prefill" else f"{series.phase} at {series.depth}"
     together = f" x{series.batch}" if series.batch > 1 else ""
-    return f"{what}{together} {format_seconds(series.layer_s[index])}"
+    return f"{what}{together} {_signed(series.layer_s[index])}"
 
 
 def _line_row(series: ExtrapolatedSeries) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from suffice.errors import UsageError
+from suffice.errors import UnsupportedShapeError
 from suffice.model.blueprint.keys import common_keys
 from suffice.model.blueprint.parts import converted_type
 from suffice.model.blueprint.table import ARCHITECTURES, REFUSED
@@ -44,7 +44,7 @@ def blueprint_header(spec: ModelSpec) -> GgufHeader:
     ``file_bytes`` counts the data section only: how long the header itself is depends on the tokenizer.
 
     Raises:
-        UsageError: the architecture is not one that suffice can build, or the shape says something that it cannot express.
+        UnsupportedShapeError: the architecture is not one that suffice can build, or the shape says something that it cannot express.
     """
     reason = blueprint_refusal(spec)
     if reason is not None:
@@ -66,8 +66,10 @@ def blueprint_header(spec: ModelSpec) -> GgufHeader:
     )
 
 
-def _refused(spec: ModelSpec, reason: str) -> UsageError:
-    return UsageError(f"{spec.name}: architecture {spec.architecture!r} cannot be built as a slice: {reason}")
+def _refused(spec: ModelSpec, reason: str) -> UnsupportedShapeError:
+    return UnsupportedShapeError(
+        f"{spec.name}: architecture {spec.architecture!r} cannot be built as a slice: {reason}"
+    )
 
 
 def _shapes(architecture: Architecture, spec: ModelSpec) -> Iterator[tuple[str, tuple[int, ...]]]:
