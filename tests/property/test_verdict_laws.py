@@ -191,8 +191,8 @@ def test_gpu_is_said_of_several_only_with_a_gpu_that_is_enough(machines: list[tu
     gpus = [speed for speed, kind in machines if kind == "gpu"]
     if max(cpus, default=0.0) >= need:
         assert verdict in (words.CPU, words.CPU_THIN)
-    elif gpus and max(gpus) < need:
-        assert verdict == words.UNDECIDED
+    elif not cpus or (gpus and max(gpus) < need):
+        assert verdict == words.UNDECIDED  # without a CPU nobody knows whether a GPU is needed
     else:
         assert verdict == words.GPU
 

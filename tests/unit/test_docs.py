@@ -11,7 +11,7 @@ from helpers.command_docs import documented, help_text
 from suffice.loaders.demand import parse_demand
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ("check", "ceiling", "bandwidth", "measure", "decide", "guard")
+COMMANDS = (*("check", "ceiling", "bandwidth", "measure", "compare", "catalog models", "cache", "decide", "guard"),)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -36,7 +36,7 @@ def test_both_readmes_show_the_same_commands_and_figures() -> None:
         return [line for line in text.splitlines() if line.startswith(("| SmolLM", "| random"))]
 
     def invocations(text: str) -> list[str]:
-        return sorted(set(re.findall(r"suffice (?:check|guard|ceiling|bandwidth)[^#\n`|]*", text)))
+        return sorted(set(re.findall(r"suffice (?:check|guard|ceiling|bandwidth|compare)[^#\n`|]*", text)))
 
     assert tables(english) == tables(chinese)
     assert tables(english)

@@ -27,6 +27,8 @@ def bare(path: Path) -> LlamaCppEngine:
 def test_no_engine_gives_the_commands_that_install_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A person without an engine learns both ways to get one."""
     monkeypatch.setattr(sys, "path", [])
+    for module in ("llama_cpp", "xllamacpp"):  # one that a test has imported would be found without a path
+        monkeypatch.delitem(sys.modules, module, raising=False)
     with pytest.raises(EngineMissingError) as caught:
         library.choose_library()
     assert library.INSTALL_NATIVE in str(caught.value)

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from helpers.records import bare_record, evidence, noisy, run_record
-from suffice.decide.evidence import DEPTH_TOLERANCE, MachineEvidence, add, evidence_from
+from suffice.decide.evidence import DEPTH_TOLERANCE, MachineEvidence, add, evidence_from, of_the_demanded_model
 from suffice.decide.quantity import Quantity
 from suffice.model.basis import Basis, weakest
-from suffice.records.schema import DecodeSeries, KvLayers, MeasurementRecord
+from suffice.model.demand import single_stream_need
+from suffice.records.schema import DecodeSeries, KvLayers, MeasurementRecord, ModelRecord
 from suffice.stats import estimate_from
 
 
@@ -182,3 +183,17 @@ def test_quantities_turn_around_with_their_ends() -> None:
     assert (time.low, time.point, time.high) == (0.08, 0.1, 0.125)
     assert rate.with_bounds(low=None, high=12.5).inverted().high is None
     assert time.scaled(2).point == 0.2
+
+
+def test_a_record_of_another_model_contradicts_the_demand() -> None:
+    """A demand about a 70B is not settled by a fast record of a small model; the same name, with or without a folder, is no contradiction."""
+    demand = replace(single_stream_need(1.0), model="llama-3.1-70b:q4_k_m")
+    small = bare_record(100.0, model=ModelRecord(name="smollm2-135m:q4_0"))
+    same = bare_record(100.0, model=ModelRecord(name="llama-3.1-70b:q4_k_m"))
+    file = bare_record(100.0, model=ModelRecord(name="Llama", file_name="model.gguf"))
+
+    assert of_the_demanded_model(demand, small, evidence_from(small)).contradictions
+    assert not of_the_demanded_model(demand, same, evidence_from(same)).contradictions
+    assert not of_the_demanded_model(
+        replace(demand, model="models/model.gguf"), file, evidence_from(file)
+    ).contradictions

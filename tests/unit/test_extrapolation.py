@@ -28,7 +28,7 @@ def test_the_fixed_part_may_be_negative() -> None:
     """In prefill the last layer saves work: 1, 2 and 3 layers in 5, 15 and 25 give -5 fixed and 10 each."""
     fit = fit_layers(line((1.0, 2.0, 3.0), -5.0, 10.0), [7.0])
 
-    assert (fit.fixed_s, fit.layer_s[0]) == (pytest.approx(-5), pytest.approx(10))
+    assert (fit.fixed_s, fit.layer_s[0]) == pytest.approx((-5, 10))
     assert fit.total_s([80.0]) == pytest.approx(795)
 
 

@@ -25,7 +25,7 @@ def decide(
     from suffice.cli.output import print_json, print_text, warn
     from suffice.cli.verdicts import VERDICT_EXIT_CODES, with_margin
     from suffice.decide.compare import decide as decide_machines
-    from suffice.decide.evidence import evidence_from
+    from suffice.decide.evidence import evidence_from, of_the_demanded_model
     from suffice.loaders.any_record import load_any_record
     from suffice.loaders.demand import load_demand
     from suffice.report.decision import decision_document, decision_text
@@ -33,9 +33,11 @@ def decide(
     demand = with_margin(load_demand(demand_file), margin)
     records = [load_any_record(path) for path in runs]
     names = _names(runs, [record.machine for record in records])
-    decision = decide_machines(
-        demand, [evidence_from(record, name) for record, name in zip(records, names, strict=True)]
-    )
+    evidences = [
+        of_the_demanded_model(demand, record, evidence_from(record, name))
+        for record, name in zip(records, names, strict=True)
+    ]
+    decision = decide_machines(demand, evidences)
     for path, record in zip(runs, records, strict=True):
         warn(f"{path.name}: {warning}" for warning in record.warnings)
         if not record.complete:

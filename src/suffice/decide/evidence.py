@@ -6,7 +6,7 @@ the lengths of the run; an answer that the measurements do not carry has an open
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from suffice.decide.plausibility import contradictions_in
@@ -17,6 +17,7 @@ from suffice.model.prefill_curve import PrefillCurve
 from suffice.stats.intervals import median
 
 if TYPE_CHECKING:
+    from suffice.model.demand import Demand
     from suffice.records.schema import DecodeSeries, KvLayers, RunRecord
     from suffice.stats.estimate import Estimate
 
@@ -198,6 +199,21 @@ def evidence_from(record: RunRecord, name: str | None = None) -> MachineEvidence
         model_identity=record.model.identity,
         model_name=record.model.name,
     )
+
+
+def of_the_demanded_model(demand: Demand, record: RunRecord, evidence: MachineEvidence) -> MachineEvidence:
+    """The evidence, contradicting itself when the demand names one model and the record is of another.
+
+    Names are compared as written, without folders. A demand without a model, a sample, and a record without a name prove nothing.
+    """
+    stated = None if demand.model is None else demand.model.replace("\\", "/").rpartition("/")[2]
+    names = [name.rpartition("/")[2] for name in (record.model.name, record.model.file_name) if name]
+    if stated is None or stated.startswith("sample:") or not names or stated in names:
+        return evidence
+    contradiction = (
+        f"the demand is about {demand.model}, this record is of {record.model.file_name or record.model.name}"
+    )
+    return replace(evidence, contradictions=(*evidence.contradictions, contradiction))
 
 
 def _overhead_bytes(record: RunRecord) -> float:

@@ -41,6 +41,8 @@ def check_record(record: RunRecord, *, source: str) -> None:
     _check_derived(record, source)
     if record.basis not in _BASES:
         raise RecordError(f"{source}: basis is {record.basis!r}; a run is {' or '.join(_BASES)}")
+    if record.model.shape_sha256 is not None and record.basis != "extrapolated":
+        raise RecordError(f"{source}: its model was known by its shape only, so its basis cannot be {record.basis!r}")
     if record.measurement.extrapolation is not None:
         check_extrapolation(record, source=source)
     if record.device_kind not in ("cpu", "gpu"):
