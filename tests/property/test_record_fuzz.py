@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from helpers.records import document_of, run_record
+from helpers.slice_runs import Bench, short_design, toy_header, toy_model
 from suffice.decide import words
 from suffice.decide.compare import decide
 from suffice.decide.evidence import evidence_from
 from suffice.decide.guard import guard_floor
 from suffice.errors import DemandError, RecordError
 from suffice.loaders.any_record import load_any_record
+from suffice.measure.request import RunRequest
 from suffice.model.demand import Demand, DemandKind, Lengths, Limit, single_stream_need
 from suffice.report.decision import decision_document, decision_text
 from suffice.report.json_values import json_text
@@ -23,8 +28,6 @@ from suffice.report.memo import memo_markdown
 from suffice.report.run import run_text
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from suffice.records.schema import RunRecord
 
 QUICK = settings(
@@ -135,6 +138,30 @@ def test_mutated_records(tmp_path: Path, data: st.DataObject) -> None:
     document: Any = document_of(run_record())
     for _ in range(data.draw(st.integers(1, 2))):
         document = _replaced(document, data.draw(st.sampled_from(_paths(document))), data.draw(JSON))
+        if not isinstance(document, dict):
+            break
+    _read(tmp_path / "run.json", _json_bytes(document))
+
+
+@cache
+def _sliced_document() -> dict[str, Any]:
+    with TemporaryDirectory() as folder:
+        asked = RunRequest(model=toy_model(), prompt_tokens=64, threads=2, flash_attention="on", batch=2)
+        bench = Bench(root=Path(folder))
+        return document_of(bench.run(asked, short_design(toy_header())))
+
+
+@settings(parent=QUICK, max_examples=200)
+@given(st.data())
+def test_mutated_records_of_slices(tmp_path: Path, data: st.DataObject) -> None:
+    """A record that was extrapolated, with one or two values below its slices or anywhere replaced: refused, or it can be used."""
+    document: Any = _sliced_document()
+    for _ in range(data.draw(st.integers(1, 2))):
+        paths = _paths(document)
+        below = [path for path in paths if "extrapolation" in path]
+        document = _replaced(
+            document, data.draw(st.sampled_from(data.draw(st.sampled_from([below or paths, paths])))), data.draw(JSON)
+        )
         if not isinstance(document, dict):
             break
     _read(tmp_path / "run.json", _json_bytes(document))

@@ -14,6 +14,7 @@ from suffice.model.layer_work import decode_work, prefill_work
 from suffice.model.recipe import quantized_header
 from suffice.model.shape import ModelShape, shape_from_header
 from suffice.model.slices import SliceDesign, plan_slices, whole_model
+from suffice.model.weights import WeightUse
 from suffice.units import GIB
 
 
@@ -63,12 +64,11 @@ def test_the_layers_together_multiply_what_the_model_multiplies(name: str) -> No
     """Multiplications of all layers for a prompt are half of the shape's FLOPs, without the head."""
     design, shape = designed(name)
     n_tokens = 700
-    head = shape.flops_per_token(1) or 0.0
-    layers_only = (shape.prefill_flops(n_tokens) or 0.0) - (head - (shape.prefill_flops(2) or 0) + head)
+    head_flops = 2 * next(group.matmul_elements for group in shape.weights if group.use is WeightUse.HEAD)
 
     work = n_tokens * total(design, prefill_work(design, shape, n_tokens))
 
-    assert 2 * work == pytest.approx(layers_only, rel=0.01)
+    assert 2 * work + head_flops == pytest.approx(shape.prefill_flops(n_tokens), rel=1e-6)
 
 
 def test_windows_stop_growing() -> None:

@@ -147,9 +147,13 @@ class SliceRun(Run):
             self._update(settings=settings, **device_fields(self._largest().facts, self._request, self._facts))
             self._repeat(threads)
         finally:
-            for session in self._sessions:
-                session.close()
+            self._close()
         self._count_experts(paths[0])
+
+    def _close(self) -> None:
+        """Twice is harmless."""
+        for session in self._sessions:
+            session.close()
 
     # -- writing and opening ---------------------------------------------------------------------------------------------
 
@@ -278,6 +282,7 @@ class SliceRun(Run):
             peak_rss_bytes=None if None in peaks else sum(peak or 0 for peak in peaks),
         )
         self._update(**fields)
+        self._close()  # the buffer that reads the bandwidth again needs the room
         self._tell_residuals()
         self._judge(reading)
 
