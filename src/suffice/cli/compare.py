@@ -182,7 +182,10 @@ def _measure_one(
     weights = float(request.model.shape.tensor_bytes)
     try:
         earlier = load_record(path) if resume and path.exists() else None
-        record = earlier if earlier is not None and earlier.complete else None
+        record = None
+        if earlier is not None and earlier.complete:
+            _check_same(earlier, request, path)
+            record = earlier
         if record is None:
             record = bench.run(request, path, progress, earlier=earlier)
         evidence = evidence_from(record)
@@ -190,3 +193,13 @@ def _measure_one(
         return candidate_from(name, evidence, demand, context_tokens=context, weights_bytes=weights), record
     except SufficeError as error:
         return Candidate(name=name, weights_bytes=weights, error=str(error)), None
+
+
+def _check_same(earlier: RunRecord, request: Any, path: Path) -> None:  # noqa: ANN401  # as above
+    """Refuse a complete record of another model or cache type: its figures would stand in this one's row."""
+    from suffice.loaders.model_file import describe_model
+
+    now = describe_model(request.model, type_k=request.type_k, type_v=request.type_v)
+    asked = earlier.settings.get("asked", {})
+    if earlier.model.identity != now.identity or asked.get("type_k") != request.type_k:
+        raise UsageError(f"{path} is a record of another model or KV type; leave out --resume or give another --out")

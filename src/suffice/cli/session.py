@@ -62,8 +62,6 @@ class Workbench:
         from suffice.measure.engine.blocks import EngineBlocks
         from suffice.measure.engine.client import Timeouts, find_engine
         from suffice.measure.machine import RealMachine
-        from suffice.slices.cache import SliceCache
-        from suffice.slices.store import CachedSlices
 
         if engine.name is not None and engine.name not in _ENGINE_NAMES:
             raise UsageError(f"--engine {engine.name}: no such engine; use {' or '.join(_ENGINE_NAMES)}")
@@ -75,13 +73,14 @@ class Workbench:
         )
         self._machine = RealMachine()
         self._blocks = EngineBlocks(self._engine.choice)
-        self._slices = CachedSlices(SliceCache(), self._blocks)
 
     def run(
         self, request: RunRequest, out: Path | None, progress: Callable[[str], None], *, earlier: RunRecord | None
     ) -> RunRecord:
         """Measure one model, writing the record to ``out`` as it grows; errors as of :func:`run_and_save`."""
         from suffice.measure.run import Surroundings, measure_model
+        from suffice.slices.cache import SliceCache
+        from suffice.slices.store import CachedSlices
 
         around = Surroundings(
             engine=self._engine,
@@ -89,7 +88,8 @@ class Workbench:
             clock=self._clock,
             progress=progress,
             save=_Saver(out, self._clock),
-            slices=self._slices,
+            # A new cache object for each run: it keeps what it gave out, and the slices of an earlier run may go.
+            slices=CachedSlices(SliceCache(), self._blocks),
         )
         return measure_model(request, around, earlier=earlier)
 
