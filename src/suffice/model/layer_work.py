@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from suffice.model.metadata import metadata_of
-from suffice.model.weights import OUTPUT_HEAD, TOKEN_EMBEDDING
 
 if TYPE_CHECKING:
     from suffice.model.gguf_header import TensorInfo
@@ -65,11 +64,6 @@ def prefill_work(design: SliceDesign, shape: ModelShape, n_tokens: int) -> tuple
 
 def _tensors(design: SliceDesign, layer: int) -> list[TensorInfo]:
     return [tensor for tensor in design.header.tensors if tensor.name.startswith(f"blk.{layer}.")]
-
-
-def _head(design: SliceDesign) -> TensorInfo:
-    by_name = {tensor.name: tensor for tensor in design.header.tensors}
-    return by_name.get(OUTPUT_HEAD) or by_name[TOKEN_EMBEDDING]
 
 
 def _share(tensor: TensorInfo, metadata: Metadata, layer: int, batch: int) -> float:
