@@ -19,9 +19,11 @@ from suffice.measure.engine.fake import FakeBehaviour
 from suffice.measure.fake_machine import FakeMachine
 from suffice.measure.request import RunRequest, SliceChoice
 from suffice.measure.slice_run import run_shape
+from suffice.measure.slice_series import DRIFT_TOKENS, STEPS_PER_TURN, WAKING_STEPS
 from suffice.model.demand import single_stream_need
 from suffice.model.slices import layer_kinds, plan_slices
 from suffice.records.store import record_from, to_json
+from suffice.stats.stopping import StoppingRule
 from suffice.units import KIB, MIB
 
 if TYPE_CHECKING:
@@ -160,18 +162,48 @@ def test_a_killed_run_keeps_what_it_measured_and_goes_on(tmp_path: Path) -> None
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        measured(Bench(root=tmp_path, save=die), request())
+        measured(Bench(root=tmp_path, save=die, jitter=0.02), request())
     partial = record_from(document_of(saved[-1]), source="partial")
     assert not partial.complete
 
     record = measured(Bench(root=tmp_path), request(), partial)
 
-    kept, all_of_it = series_of(partial, "decode")[0], series_of(record, "decode")[0]
     assert record.complete
-    assert len(all_of_it.times_s[0]) > 2
-    for own, more in zip(kept.times_s, all_of_it.times_s, strict=True):
-        assert more[: len(own)] == own
+    assert len(series_of(record, "decode")[0].times_s[0]) > 2
+    for phase in ("decode", "prefill"):
+        for kept, all_of_it in zip(series_of(partial, phase), series_of(record, phase), strict=True):
+            for own, more in zip(kept.times_s, all_of_it.times_s, strict=True):
+                assert own
+                assert more[: len(own)] == own
     record_from(document_of(record), source="resumed")
+
+
+def test_what_a_warm_up_left_in_a_cache_is_no_depth_of_a_series(tmp_path: Path) -> None:
+    """Resumed with only the empty cache left to decode: it is emptied of the warm-up first, so that no step is slower than before."""
+    truth, asked = Truth(depth_s=1e-4), request(budget_s=600.0)
+    record = measured(Bench(root=tmp_path, truth=truth), asked)
+    extrapolation = record.measurement.extrapolation
+    assert extrapolation is not None
+    rest = tuple(series for series in extrapolation.series if (series.phase, series.depth) != ("decode", 0))
+    measurement = replace(record.measurement, extrapolation=replace(extrapolation, series=rest))
+
+    earlier = replace(record, complete=False, measurement=measurement)
+    resumed = measured(Bench(root=tmp_path, truth=truth), asked, earlier)
+
+    assert series_of(resumed, "decode")[0].depth == 0
+    for own, again in zip(series_of(record, "decode")[0].times_s, series_of(resumed, "decode")[0].times_s, strict=True):
+        assert [list(row) for row in again] == [pytest.approx(list(row)) for row in own]
+
+
+def test_a_cache_that_cannot_be_cut_back_is_filled_again_before_it_drifts_far(tmp_path: Path) -> None:
+    """Twenty repetitions of eight steps behind 256 tokens: no step runs deeper than the drift that is allowed and one turn."""
+    bench = Bench(root=tmp_path, behaviour=FakeBehaviour(can_rewind=False))
+    rule = StoppingRule(minimum=20, maximum=20)
+    record = measured(bench, request(depth=256, budget_s=600.0, rule=rule))
+
+    depths = [depth for what, _path, depth, _batch in bench.log if what == "step" and depth >= 256]
+    assert len(record.measurement.decode[0].step_s) == 20
+    assert 256 + WAKING_STEPS + STEPS_PER_TURN < max(depths) < 256 + DRIFT_TOKENS + WAKING_STEPS + STEPS_PER_TURN
 
 
 @pytest.mark.parametrize("calls", [3, 10, 25])
