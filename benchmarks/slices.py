@@ -1,8 +1,9 @@
 """Slices against whole files of random weights, in turns on the same machine: how far off is the extrapolation?
 
-For each case the whole stand-in and its slices are written to a cache and opened together; each round times a turn of every one of
-them, in decode at several depths and batches and in prefill. Printed: the extrapolated time over the whole file's, from the medians
-over rounds and from the fast quartile, beside the spread that the whole file shows against itself (odd rounds against even ones).
+For each case the whole stand-in and its slices are written to a cache and opened together; each round times a turn of some steps of
+every one of them, in decode at several depths and batches and in prefill. Printed: the extrapolated time over the whole file's, as
+the median over rounds of the ratio within a round (a slow minute of the machine hits both) and from the fast quartile of all steps,
+beside the spread that the whole file shows against itself: the same two figures of odd rounds against the even ones after them.
 
 Usage: python benchmarks/slices.py [CASE ...] [--engine-library FILE] [--cache FOLDER] [--rounds N] [--json FILE]
 Cases: see CASES below; default: all. The largest needs 20 GiB of memory and 20 GiB of disk.
@@ -25,13 +26,15 @@ from suffice.measure.engine.blocks import EngineBlocks
 from suffice.measure.engine.client import find_engine
 from suffice.measure.engine.seam import EngineSettings
 from suffice.measure.machine import RealMachine
-from suffice.measure.slice_run import LEAST_SLICES_BYTES, MODEL_SHARE
-from suffice.measure.slice_series import STEPS_PER_TURN, WAKING_STEPS
+from suffice.measure.slice_run import LEAST_SLICES_BYTES, MODEL_SHARE, must_evict
+from suffice.measure.slice_series import EVICTED_STEPS, STEPS_PER_TURN, WAKING_STEPS
 from suffice.model.blueprint import blueprint_header
 from suffice.model.extrapolation import extrapolate
 from suffice.model.layer_work import decode_work, prefill_work
 from suffice.model.recipe import quantized_header
-from suffice.model.slices import SliceDesign, design_bytes, plan_slices, whole_model
+from suffice.model.shape import shape_from_header
+from suffice.model.slice_plan import plan_slices
+from suffice.model.slices import SliceDesign, design_bytes, whole_model
 from suffice.slices.cache import SliceCache
 from suffice.stats.intervals import median, quantile
 from suffice.units import GIB, MIB
@@ -71,10 +74,10 @@ CASES: Final = {
 
 @dataclass
 class Series:
-    """Seconds of every session in every round: the slices first, the whole file last."""
+    """Seconds of the steps of every session in every round, ``[session][round][step]``: the slices first, the whole file last."""
 
     name: str
-    seconds: list[list[float]] = field(default_factory=list)
+    seconds: list[list[list[float]]] = field(default_factory=list)
 
 
 def build(case: Case) -> tuple[ShapeModel, SliceDesign]:
@@ -115,11 +118,13 @@ def decode_rounds(
     for _ in range(rounds):
         for own, session in zip(series.seconds, sessions, strict=True):
             session.rewind(depth)
-            if evict is not None:
+            if evict is None:
+                own.append(list(session.decode(WAKING_STEPS + STEPS_PER_TURN, batch=batch)[WAKING_STEPS:]))
+                continue
+            own.append([])
+            for _ in range(EVICTED_STEPS):
                 evict()
-                own.append(median(session.decode(1, batch=batch)))
-            else:
-                own.append(median(session.decode(WAKING_STEPS + STEPS_PER_TURN, batch=batch)[WAKING_STEPS:]))
+                own[-1] += session.decode(1, batch=batch)
     return series
 
 
@@ -130,7 +135,7 @@ def prefill_rounds(sessions: Sequence[Session], n_tokens: int, rounds: int) -> S
         for own, session in zip(series.seconds, sessions, strict=True):
             seconds = sum(session.prefill(n_tokens).seconds)
             if done:
-                own.append(seconds)
+                own.append([seconds])
     return series
 
 
@@ -138,16 +143,23 @@ def verdict(series: Series, design: SliceDesign, work: Sequence[float]) -> dict[
     """Extrapolated over measured, and the whole file against itself."""
     *slices, whole = series.seconds  # the whole file is the last session
     counts = [design.counts(plan) for plan in design.plans]
-    per_round = extrapolate(counts, slices, work, design.full_counts)
-    fast = extrapolate(counts, [[quantile(own, FAST)] for own in slices], work, design.full_counts)[0]
+    full = [median(steps) for steps in whole]
+    per_round = extrapolate(counts, [[median(steps) for steps in own] for own in slices], work, design.full_counts)
+    fast = extrapolate(counts, [[fast_step(own)] for own in slices], work, design.full_counts)[0]
     return {
-        "whole_s": median(whole),
+        "whole_s": median(full),
         "extrapolated_s": median(per_round),
-        "error": median(per_round) / median(whole) - 1,
-        "error_fast": fast / quantile(whole, FAST) - 1,
-        "self": median(whole[::2]) / median(whole[1::2]) - 1,
-        "whole_p90_over_p10": quantile(whole, 0.9) / quantile(whole, 0.1),
+        "error": median([one / other for one, other in zip(per_round, full, strict=True)]) - 1,
+        "error_fast": fast / fast_step(whole) - 1,
+        "self": median([one / other for one, other in zip(full[::2], full[1::2], strict=False)]) - 1,
+        "self_fast": fast_step(whole[::2]) / fast_step(whole[1::2]) - 1,
+        "whole_p90_over_p10": quantile(full, 0.9) / quantile(full, 0.1),
     }
+
+
+def fast_step(rounds: Sequence[Sequence[float]]) -> float:
+    """The fast quartile of all steps."""
+    return quantile([seconds for steps in rounds for seconds in steps], FAST)
 
 
 def run_case(case: Case, engine: LlamaCppEngine, cache: SliceCache, blocks: EngineBlocks, rounds: int) -> list[dict]:  # type: ignore[type-arg]
@@ -159,8 +171,8 @@ def run_case(case: Case, engine: LlamaCppEngine, cache: SliceCache, blocks: Engi
     paths = [cache.obtain(header, blocks, progress=quiet) for header in headers]
     machine = RealMachine()
     facts = machine.facts()
-    small = min(header.tensor_bytes for header in headers) < (facts.llc_bytes or 0) or model.shape.is_moe
-    evict = machine.cache_evictor() if small else None
+    read = min(shape_from_header(header).streamed_bytes() for header in headers)
+    evict = machine.cache_evictor() if must_evict(read, facts.llc_bytes or 0) else None
     lengths = ", ".join(f"{len(plan.layers)} ({plan.n_vocab} rows)" for plan in design.plans)
     print(
         f"\n{case.name} {case.recipe}, {model.shape.n_layer} layers, {model.header.tensor_bytes / GIB:.2f} GiB; slices of {lengths}; "
@@ -174,13 +186,13 @@ def run_case(case: Case, engine: LlamaCppEngine, cache: SliceCache, blocks: Engi
         print(
             f"  {series.name:28s} whole {row['whole_s'] * 1e3:9.2f} ms  extrapolated {row['extrapolated_s'] * 1e3:9.2f} ms  "
             f"error {row['error']:+6.1%} (fast quartile {row['error_fast']:+6.1%})  "
-            f"whole against itself {row['self']:+6.1%}, p90/p10 {row['whole_p90_over_p10']:.2f}",
+            f"whole against itself {row['self']:+6.1%} ({row['self_fast']:+6.1%}), p90/p10 {row['whole_p90_over_p10']:.2f}",
             flush=True,
         )
 
     with ExitStack() as stack:
         sessions = open_all(engine, paths, BATCH, facts.usable_cpus, stack)
-        prefill = prefill_rounds(sessions, case.prompt_tokens, max(4, rounds // 3))
+        prefill = prefill_rounds(sessions, case.prompt_tokens, max(4, rounds // 2))
         tell(prefill, prefill_work(design, model.shape, case.prompt_tokens))
         for depth in (0, CONTEXT_TOKENS):
             if depth:
@@ -194,11 +206,9 @@ def run_case(case: Case, engine: LlamaCppEngine, cache: SliceCache, blocks: Engi
 
 def summary(results: Sequence[dict]) -> None:  # type: ignore[type-arg]
     """The bars: median and worst error."""
-    for key in ("error", "error_fast"):
+    for key in ("error", "error_fast", "self", "self_fast"):
         errors = sorted(abs(row[key]) for row in results)
         print(f"{key}: median {median(errors):.1%}, worst {errors[-1]:.1%} of {len(errors)} series")
-    own = sorted(abs(row["self"]) for row in results)
-    print(f"whole file against itself: median {median(own):.1%}, worst {own[-1]:.1%}")
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from suffice.measure.fake_machine import FakeMachine
 from suffice.measure.machine import MachineFacts
 from suffice.measure.run import Surroundings
 from suffice.measure.slice_run import SliceRun
-from suffice.model.slices import SliceDesign, plan_slices
+from suffice.model.slice_plan import plan_slices
 from suffice.slices.cache import SliceCache
 from suffice.slices.fake_blocks import FakeBlocks
 from suffice.slices.store import CachedSlices
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from suffice.measure.request import RunRequest
     from suffice.model.gguf_header import GgufHeader
+    from suffice.model.slices import SliceDesign
     from suffice.records.schema import RunRecord
 
 FACTS = MachineFacts(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from helpers.slice_runs import toy_header
 from suffice.model.extrapolation import LayerFit, SliceTime, fit_layers
-from suffice.model.slices import plan_slices
+from suffice.model.slice_plan import plan_slices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from suffice.errors import EngineError
-from suffice.measure.engine.blocks import BlockSource, EngineBlocks, FakeBlocks, normal_numbers, plain_bytes
+from suffice.measure.engine.blocks import EngineBlocks, normal_numbers, plain_bytes
 from suffice.measure.engine.library import LibraryChoice
 from suffice.model.ggml_types import TYPES_BY_ID
+from suffice.slices.fake_blocks import FakeBlocks
+
+if TYPE_CHECKING:
+    from suffice.slices.contents import BlockSource
 
 NO_LIBRARY = LibraryChoice(name="test", version=None, library=Path("/nowhere.so"), preload=(), prebuilt=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -197,3 +198,32 @@ def test_a_record_of_another_model_contradicts_the_demand() -> None:
     assert not of_the_demanded_model(
         replace(demand, model="models/model.gguf"), file, evidence_from(file)
     ).contradictions
+
+
+def test_a_stand_in_is_wider_than_its_scatter() -> None:
+    """10 with 9.7 to 10.4 by scatter: a stand-in adds its own 5 % as an independent error, a measurement nothing."""
+    scatter = Quantity(point=10.0, low=9.7, high=10.4, basis=Basis.EXTRAPOLATED)
+
+    wide = scatter.widened(0.05)
+
+    assert wide.low == pytest.approx(10 - math.hypot(0.3, 0.5))
+    assert wide.high == pytest.approx(10 + math.hypot(0.4, 0.5))
+    assert scatter.with_bounds(low=None, high=10.4).widened(0.05).low is None
+
+
+def test_evidence_of_a_stand_in_is_widened_and_of_a_file_is_not() -> None:
+    """The same record on two bases: the ends move apart only where random weights stood in."""
+    record = run_record()
+    rate = record.measurement.decode[0].tokens_per_second
+    assert rate is not None
+    assert rate.interval is not None
+
+    measured = evidence_from(record).decode_rate(None)
+    stood_in = evidence_from(replace(record, basis="extrapolated")).decode_rate(None)
+
+    assert measured is not None
+    assert stood_in is not None
+    assert measured.low == rate.interval.low
+    assert stood_in.low is not None
+    assert stood_in.low < rate.interval.low
+    assert stood_in.low <= 0.95 * stood_in.point

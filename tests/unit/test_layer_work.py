@@ -13,7 +13,8 @@ from suffice.model.blueprint import blueprint_header
 from suffice.model.layer_work import decode_work, prefill_work
 from suffice.model.recipe import quantized_header
 from suffice.model.shape import ModelShape, shape_from_header
-from suffice.model.slices import SliceDesign, plan_slices, whole_model
+from suffice.model.slice_plan import plan_slices
+from suffice.model.slices import SliceDesign, whole_model
 from suffice.model.weights import WeightUse
 from suffice.units import GIB
 

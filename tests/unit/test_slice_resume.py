@@ -10,11 +10,12 @@ import pytest
 from helpers.records import document_of
 from helpers.slice_runs import N_LAYER, Bench, Truth, short_design, toy_header, toy_model
 from helpers.slices import tensor
-from suffice.errors import ModelFileError, OutputError, RecordError
+from suffice.errors import ModelFileError, OutputError, RecordError, UsageError
 from suffice.loaders.shape_model import ShapeModel
 from suffice.measure.engine.fake import FakeBehaviour
 from suffice.measure.request import RunRequest, SliceChoice
 from suffice.measure.slice_run import run_shape
+from suffice.model.slice_plan import plan_again
 from suffice.records.store import record_from
 
 if TYPE_CHECKING:
@@ -196,3 +197,43 @@ def test_a_second_series_of_the_same_depth_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(RecordError, match="not those that its slices give"):
         record_from(document, source="forged")
+
+
+def test_a_run_is_resumed_with_its_slices_however_much_memory_is_free_now(tmp_path: Path) -> None:
+    """How long slices are depends on what is free when they are planned; an interrupted run keeps those that it had."""
+    saved: list[RunRecord] = []
+    header = toy_header()
+    bench = Bench(root=tmp_path, save=saved.append)
+    model = toy_model(header)
+    asked = request(header)
+    design = short_design(header)
+    bench.run(asked, design)
+    cut = next(record for record in saved if record.measurement.prefill and record.measurement.prefill.chunk_s)
+
+    full = run_shape(asked, model, bench.around(), replace(cut, complete=False))
+
+    extrapolation = full.measurement.extrapolation
+    assert extrapolation is not None
+    assert [one.layers for one in extrapolation.slices] == [len(plan.layers) for plan in design.plans]
+    assert full.complete
+
+
+@pytest.mark.parametrize("made", [[(0, 100)], [(99, 100)], [(2, 0)], [(2, 10**9)]])
+def test_slices_that_a_model_cannot_have_are_not_made_again(made: list[tuple[int, int]]) -> None:
+    """A record is a file that anyone may edit."""
+    with pytest.raises(UsageError, match="does not have"):
+        plan_again(toy_header(), made)
+
+
+def test_a_resumed_run_still_says_that_weights_were_not_repacked(tmp_path: Path) -> None:
+    """The first part met an engine that aborts; the second goes on without repacking and says so, too."""
+    saved: list[RunRecord] = []
+    bench = Bench(root=tmp_path, save=saved.append)
+    asked = request()
+    measured(bench, asked)
+    cut = next(record for record in saved if record.measurement.prefill and record.measurement.prefill.chunk_s)
+    settings = {**cut.settings, "asked": {**cut.settings["asked"], "use_extra_buffers": False}}
+
+    full = measured(bench, asked, replace(cut, complete=False, settings=settings))
+
+    assert any("without repacking" in warning for warning in full.warnings)

@@ -21,7 +21,8 @@ from suffice.measure.request import RunRequest, SliceChoice
 from suffice.measure.slice_run import run_shape
 from suffice.measure.slice_series import DRIFT_TOKENS, STEPS_PER_TURN, WAKING_STEPS
 from suffice.model.demand import single_stream_need
-from suffice.model.slices import layer_kinds, plan_slices
+from suffice.model.slice_plan import plan_slices
+from suffice.model.slices import layer_kinds
 from suffice.records.store import record_from, to_json
 from suffice.stats.stopping import StoppingRule
 from suffice.units import KIB, MIB

@@ -18,8 +18,9 @@ from suffice.model.extrapolation import LEAST_SLICES
 from suffice.model.metadata import metadata_of, plain_layers
 from suffice.model.recipe import quantized_header
 from suffice.model.shape import shape_from_header
+from suffice.model.slice_plan import plan_slices
 from suffice.model.slice_rules import refusal
-from suffice.model.slices import SliceDesign, SlicePlan, design_bytes, layer_kinds, plan_slices, whole_model
+from suffice.model.slices import SliceDesign, SlicePlan, design_bytes, layer_kinds, whole_model
 from suffice.units import GIB
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from suffice.decide.plausibility import contradictions_in
 from suffice.decide.quantity import Quantity
 from suffice.model.basis import Basis, weakest
-from suffice.model.extrapolation import RESIDUAL_TOLERANCE
+from suffice.model.extrapolation import RESIDUAL_TOLERANCE, STAND_IN_ERROR
 from suffice.model.prefill_curve import PrefillCurve
 from suffice.stats.intervals import median
 
@@ -254,8 +254,16 @@ class _Support:
     holds: bool = True
 
     def of(self, estimate: Estimate) -> Quantity:
+        """The estimate; that of a stand-in has the error of standing in beside its scatter."""
         quantity = Quantity.of(estimate, self.basis)
-        return quantity if self.holds else quantity.with_bounds(low=None, high=None)
+        if not self.holds:
+            return quantity.with_bounds(low=None, high=None)
+        return quantity.widened(STAND_IN_ERROR) if self.basis is Basis.EXTRAPOLATED else quantity
+
+
+def supported_rate(record: RunRecord, estimate: Estimate | None, phase: str, depth: int = 0) -> Quantity | None:
+    """An estimate of a record with the range that it has as evidence: what is shown is what the verdict rests on."""
+    return None if estimate is None else _support(record, phase, depth).of(estimate)
 
 
 def _support(record: RunRecord, phase: str, depth: int = 0) -> _Support:
@@ -303,9 +311,9 @@ def _prefill_curve(record: RunRecord) -> PrefillCurve | None:
 
 
 def _prefill_ratios(record: RunRecord) -> tuple[float, float] | None:
-    """Low and high end of the prefill time over its point, from the interval of the rate."""
+    """Low and high end of the prefill time over its point, from the range of the rate."""
     series = record.measurement.prefill
-    estimate = series.tokens_per_second if series else None
-    if estimate is None or estimate.interval is None or not _support(record, "prefill").holds:
+    rate = None if series is None else supported_rate(record, series.tokens_per_second, "prefill")
+    if rate is None or not rate.low or not rate.high:
         return None
-    return estimate.point / estimate.interval.high, estimate.point / estimate.interval.low
+    return rate.point / rate.high, rate.point / rate.low

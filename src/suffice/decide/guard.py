@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from suffice.decide.evidence import residual_of
+from suffice.decide.evidence import residual_of, supported_rate
 from suffice.decide.plausibility import contradictions_in
 from suffice.model.extrapolation import RESIDUAL_TOLERANCE
 
 if TYPE_CHECKING:
-    from suffice.records.schema import RunRecord
-    from suffice.stats.estimate import Estimate
+    from suffice.decide.quantity import Quantity
+    from suffice.records.schema import DecodeSeries, RunRecord
 
 
 class Outcome(StrEnum):
@@ -41,18 +41,19 @@ def guard_floor(record: RunRecord, floor_tokens_per_second: float) -> GuardResul
     """
     measured = record.decode_tokens_per_second
     series = record.measurement.decode[0] if record.measurement.decode else None
-    estimate = series.tokens_per_second if series else None
-    outcome, reason = _judge(record, measured, estimate, floor_tokens_per_second)
+    rate = supported_rate(record, series.tokens_per_second, "decode", series.depth) if series else None
+    outcome, reason = _judge(record, series, rate, floor_tokens_per_second)
     return GuardResult(
         outcome=outcome,
         reason=reason,
         measured_tokens_per_second=measured,
         floor_tokens_per_second=floor_tokens_per_second,
-        smallest_detectable_change=_detectable(estimate),
+        smallest_detectable_change=_detectable(rate),
     )
 
 
-def _judge(record: RunRecord, measured: float | None, estimate: Estimate | None, floor: float) -> tuple[Outcome, str]:
+def _judge(record: RunRecord, series: DecodeSeries | None, rate: Quantity | None, floor: float) -> tuple[Outcome, str]:
+    measured = record.decode_tokens_per_second
     if measured is None:
         return Outcome.INCONCLUSIVE, "the record has no decode measurement"
     figures = f"decode {measured:.2f} tokens/s, floor {floor:g}"
@@ -61,9 +62,10 @@ def _judge(record: RunRecord, measured: float | None, estimate: Estimate | None,
         return Outcome.INCONCLUSIVE, f"{figures}: {doubt}"
     if measured < floor:
         return Outcome.FAIL, f"{figures}: below the floor"
-    if estimate is None:
+    if rate is None:
         return Outcome.PASS, f"{figures}: holds (a plain number without an interval)"
-    return _judge_interval(estimate, floor, figures)
+    interval = None if series is None or series.tokens_per_second is None else series.tokens_per_second.interval
+    return _judge_range(rate, 0.0 if interval is None else interval.level, floor, figures)
 
 
 def _doubt(record: RunRecord) -> str:
@@ -77,17 +79,14 @@ def _doubt(record: RunRecord) -> str:
     return next(iter(contradictions_in(record)), "")
 
 
-def _judge_interval(estimate: Estimate, floor: float, figures: str) -> tuple[Outcome, str]:
-    if estimate.interval is None:
+def _judge_range(rate: Quantity, level: float, floor: float, figures: str) -> tuple[Outcome, str]:
+    if rate.low is None or rate.high is None:
         return Outcome.INCONCLUSIVE, f"{figures}: a single repetition has no interval, measure with a larger --budget"
-    low, high = estimate.interval.low, estimate.interval.high
-    interval = f"{estimate.interval.level:.0%} interval {low:.2f} to {high:.2f}"
-    if low >= floor:
+    interval = f"{level:.0%} interval {rate.low:.2f} to {rate.high:.2f}"
+    if rate.low >= floor:
         return Outcome.PASS, f"{figures}: holds, {interval}"
     return Outcome.INCONCLUSIVE, f"{figures}: the {interval} reaches below the floor"
 
 
-def _detectable(estimate: Estimate | None) -> float | None:
-    if estimate is None or estimate.interval is None:
-        return None
-    return (estimate.point - estimate.interval.low) / estimate.point
+def _detectable(rate: Quantity | None) -> float | None:
+    return None if rate is None or rate.low is None else (rate.point - rate.low) / rate.point

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from suffice.model.basis import Basis
@@ -55,13 +55,26 @@ class Quantity:
             interval_known=self.interval_known,
         )
 
+    def widened(self, share: float) -> Quantity:
+        """With an independent error of ``share`` of the point beside the scatter that the range holds; no bound stays none.
+
+        Example:
+            >>> Quantity(point=10.0, low=9.7, high=10.4, basis=Basis.EXTRAPOLATED).widened(0.04).low
+            9.5
+        """
+        own = share * self.point
+        return self.with_bounds(
+            low=None if self.low is None else self.point - math.hypot(self.point - self.low, own),
+            high=None if self.high is None else self.point + math.hypot(self.high - self.point, own),
+        )
+
     def with_basis(self, basis: Basis) -> Quantity:
         """The same numbers on another basis."""
-        return Quantity(point=self.point, low=self.low, high=self.high, basis=basis, interval_known=self.interval_known)
+        return replace(self, basis=basis)
 
     def with_bounds(self, *, low: float | None, high: float | None) -> Quantity:
         """The same point in another range."""
-        return Quantity(point=self.point, low=low, high=high, basis=self.basis, interval_known=self.interval_known)
+        return replace(self, low=low, high=high)
 
 
 def _divide(numerator: float, denominator: float) -> float:

@@ -190,5 +190,7 @@ def _names(candidates: Sequence[Candidate]) -> str:
 
 
 def bandwidth_change(readings: Sequence[float]) -> float | None:
-    """How the machine's bandwidth moved from the first to the last reading, as a share of the first; None of fewer than two."""
-    return readings[-1] / readings[0] - 1 if len(readings) > 1 and readings[0] > 0 else None
+    """How far the machine's bandwidth was from the first reading at most, as a share of it; None of fewer than two readings."""
+    if len(readings) < 2 or readings[0] <= 0:  # noqa: PLR2004  # a change takes two
+        return None
+    return max((reading / readings[0] - 1 for reading in readings[1:]), key=abs)

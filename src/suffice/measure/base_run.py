@@ -36,6 +36,10 @@ MAX_BANDWIDTH_BUDGET_S: Final = 6.0
 CACHE_BANDWIDTH_BUDGET_S: Final = 1.5
 # Twice the last-level cache: below, part of the weights stays in it from step to step.
 CACHE_MULTIPLE: Final = 2
+NOT_REPACKED: Final = (
+    "the engine aborted with weights repacked for this CPU, as it would for you; measured without repacking (use_extra_buffers off), "
+    "which may be slower"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,12 @@ class Surroundings:
     slices: SliceStore | None = None  # where stand-ins are written and kept; needed for models without a file
 
 
+def context_to_open(request: RunRequest) -> int:
+    """Tokens that the cache must hold: prompt or depth, and room for the steps behind them."""
+    needed = max(request.prompt_tokens, request.depth) + CONTEXT_PADDING_TOKENS
+    return -(-needed // CONTEXT_PADDING_TOKENS) * CONTEXT_PADDING_TOKENS
+
+
 class Run:
     """The steps of a run, in order, on one growing record. What is measured between them is the business of a subclass."""
 
@@ -62,6 +72,8 @@ class Run:
         # A part that was measured without repacked weights goes on without them.
         asked = {} if earlier is None else earlier.settings.get("asked", {})
         self._extra_buffers = asked.get("use_extra_buffers") is not False
+        if not self._extra_buffers:
+            self._warnings.append(NOT_REPACKED)
         check_request(request, self._facts)
         around.progress("reading and hashing the model" if request.model.parts else "the model's shape")
         self._record = self._blank()
@@ -102,10 +114,7 @@ class Run:
                 raise
             self._extra_buffers = False
             session = self._around.engine.open(path, replace(self._settings(), **changes), evict_first=evict_first)
-            self._warnings.append(
-                "the engine aborted with weights repacked for this CPU, as it would for you; measured without repacking "
-                f"(use_extra_buffers off), which may be slower. Its own words: {error}"
-            )
+            self._warnings.append(f"{NOT_REPACKED}. Its own words: {error}")
             return session
 
     def _update(self, **changes: Any) -> None:  # noqa: ANN401  # fields of the record
@@ -175,15 +184,11 @@ class Run:
 
     # -- settings --------------------------------------------------------------------------------------------------
 
-    def _n_ctx(self) -> int:
-        needed = max(self._request.prompt_tokens, self._request.depth) + CONTEXT_PADDING_TOKENS
-        return -(-needed // CONTEXT_PADDING_TOKENS) * CONTEXT_PADDING_TOKENS
-
     def _settings(self) -> EngineSettings:
         request = self._request
         threads = request.threads or self._facts.usable_cpus
         return EngineSettings(
-            n_ctx=self._n_ctx(),
+            n_ctx=context_to_open(self._request),
             n_threads=threads,
             n_threads_batch=threads,
             n_batch=request.n_batch,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.loaders.model_file import file_marks
 from suffice.measure.attention import PLAIN_CACHE_TYPES, PROBE_SHARE, compare_attention, probe_depth
-from suffice.measure.base_run import Run, Surroundings
+from suffice.measure.base_run import Run, Surroundings, context_to_open
 from suffice.measure.run_record import device_fields, earlier_state, measured, settings_record
 from suffice.measure.series import (
     SeriesPlan,
@@ -61,7 +61,7 @@ class FileRun(Run):
         request = self._request
         if request.n_gpu_layers:
             return True
-        kv = request.model.shape.kv_cache_bytes(self._n_ctx(), request.type_k, request.type_v) or 0.0
+        kv = request.model.shape.kv_cache_bytes(context_to_open(self._request), request.type_k, request.type_v) or 0.0
         needed = (request.model.shape.file_bytes or 0) + kv
         if needed <= self._facts.memory_usable_bytes:
             return True

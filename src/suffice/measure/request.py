@@ -95,19 +95,54 @@ def check_same_run(earlier: RunRecord, now: RunRecord, asked: dict[str, Any]) ->
     """
     if earlier.complete:
         raise UsageError("the record to resume is complete already; leave out --resume to measure anew")
-    if earlier.model.identity != now.model.identity:
-        raise UsageError("the record to resume is of another model file; leave out --resume or give that file")
-    if (earlier.engine.name, earlier.engine.version) != (now.engine.name, now.engine.version):
-        raise UsageError("the record to resume was made by another engine; leave out --resume or use that engine")
+    _check_identity(earlier, now)
     if _slices_of(earlier) != _slices_of(now):
         raise UsageError(
-            "the record to resume is of other slices (how much memory is free decides how long they are); leave out --resume"
+            "the record to resume is of other slices than this version of suffice makes; leave out --resume"
         )
     changed = [name for name, value in asked.items() if earlier.settings.get("asked", asked).get(name) != value]
     if changed:
         raise UsageError(
             f"the record to resume was made with another {', '.join(changed)}; leave out --resume or use the same"
         )
+
+
+def check_same_figures(record: RunRecord, now: RunRecord, request: RunRequest, *, n_ctx: int) -> None:
+    """Refuse a complete record of another model, engine, machine or setting than the run that ``request`` asks for.
+
+    Args:
+        record: complete.
+        now: the blank record of the run that is asked for.
+        request: that run.
+        n_ctx: the context that it would open, which its lengths decide.
+
+    Raises:
+        UsageError: with what differs.
+    """
+    _check_identity(record, now)
+    wanted = {
+        "n_ctx": n_ctx,
+        "n_ubatch": request.n_ubatch,
+        "type_k": request.type_k,
+        "type_v": request.type_v,
+        "flash_attention": request.flash_attention,
+        "n_sequences": request.batch,
+    }
+    if request.threads is not None:
+        wanted["n_threads"] = request.threads
+    asked = record.settings.get("asked", {})
+    changed = [name for name, value in wanted.items() if asked.get(name, value) != value]
+    if changed:
+        raise UsageError(
+            f"the record to keep was made with another {', '.join(changed)}; leave out --resume or use the same"
+        )
+
+
+def _check_identity(earlier: RunRecord, now: RunRecord) -> None:
+    if earlier.model.identity != now.model.identity:
+        raise UsageError("the record to resume is of another model file; leave out --resume or give that file")
+    if (earlier.engine.name, earlier.engine.version) != (now.engine.name, now.engine.version):
+        raise UsageError("the record to resume was made by another engine; leave out --resume or use that engine")
     if earlier.machine != now.machine:
         raise UsageError("the record to resume was made on another machine; leave out --resume")
 

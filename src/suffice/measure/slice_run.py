@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from suffice.errors import UsageError
 from suffice.measure.attention import PLAIN_CACHE_TYPES, AttentionProbe, probe_depth, try_both
-from suffice.measure.base_run import CACHE_MULTIPLE, Run, Surroundings
+from suffice.measure.base_run import CACHE_MULTIPLE, Run, Surroundings, context_to_open
 from suffice.measure.expert_count import count_experts
 from suffice.measure.file_run import FileRun
 from suffice.measure.request import RunRequest, SliceChoice
@@ -20,7 +20,8 @@ from suffice.measure.slice_series import SliceModel, SliceRunner
 from suffice.model.extrapolation import LEAST_SLICES, RESIDUAL_TOLERANCE
 from suffice.model.layer_work import decode_work, prefill_work
 from suffice.model.shape import shape_from_header
-from suffice.model.slices import SliceDesign, design_bytes, plan_slices, whole_model
+from suffice.model.slice_plan import plan_again, plan_slices
+from suffice.model.slices import SliceDesign, design_bytes, whole_model
 from suffice.units import GIB, MIB, format_memory
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ PROMPT_SHARE: Final = 0.35  # of the time for repetitions, for those of the prom
 DEPTH_SHARE: Final = 0.3  # and for filling the caches once
 LEAST_LEFT_SHARE: Final = 0.5  # of the budget for repetitions, whatever was spent before
 WANTED_PROMPT_REPETITIONS: Final = 4
+# Slices of once to three times the cache still came out 2 to 6 % too fast for all layers: a part of them was read from it.
+EVICTION_MULTIPLE: Final = 4
+EXPERTS_TOLERANCE: Final = 0.15  # random routing that differs more from an even one is said
 
 
 def run_shape(request: RunRequest, model: ShapeModel, around: Surroundings, earlier: RunRecord | None) -> RunRecord:
@@ -73,9 +77,7 @@ def run_shape(request: RunRequest, model: ShapeModel, around: Surroundings, earl
             f"--gpu-layers {request.n_gpu_layers}: slices cannot tell how a part of the {model.shape.n_layer} layers on a GPU would run; "
             "give all of them or none"
         )
-    share = round(MEMORY_SHARE * facts.memory_usable_bytes)
-    limit = min(max(model.header.tensor_bytes // MODEL_SHARE, LEAST_SLICES_BYTES), MOST_SLICES_BYTES, share)
-    design = plan_slices(model.header, limit)
+    design = _design(model, facts.memory_usable_bytes, earlier)
     needed = design_bytes(design) + len(design.plans) * SESSION_BYTES
     if needed > facts.memory_usable_bytes:
         raise UsageError(
@@ -92,6 +94,15 @@ def _takes_whole(choice: SliceChoice, model: ShapeModel, llc_bytes: int | None) 
         return True
     limit = min(max(CACHE_MULTIPLE * (llc_bytes or 0), WHOLE_LEAST_BYTES), WHOLE_MOST_BYTES)
     return model.header.tensor_bytes <= limit
+
+
+def _design(model: ShapeModel, usable_bytes: int, earlier: RunRecord | None) -> SliceDesign:
+    """Slices by what is free now; those of an interrupted run, however much was free then."""
+    extrapolation = None if earlier is None else earlier.measurement.extrapolation
+    if extrapolation is not None and extrapolation.slices:
+        return plan_again(model.header, [(one.layers, one.n_vocab) for one in extrapolation.slices])
+    wanted = min(max(model.header.tensor_bytes // MODEL_SHARE, LEAST_SLICES_BYTES), MOST_SLICES_BYTES)
+    return plan_slices(model.header, min(wanted, round(MEMORY_SHARE * usable_bytes)))
 
 
 class StandInRun(FileRun):
@@ -162,16 +173,22 @@ class SliceRun(Run):
         store, before_s = self._around.slices, self._around.clock.now_s()
         if store is None:
             raise UsageError("nothing is here to write slices with")
-        paths = []
+        paths, whole = [], format_memory(design_bytes(self._design))
         for index, plan in enumerate(self._design.plans):
-            self._around.progress(f"slice {index + 1} of {len(self._design.plans)}: {len(plan.layers)} layers")
-            paths.append(store.obtain(self._design.slice_header(plan), progress=self._around.progress))
+            header = self._design.slice_header(plan)
+            what = "1 layer" if len(plan.layers) == 1 else f"{len(plan.layers)} layers"
+            self._around.progress(
+                f"slice {index + 1} of {len(self._design.plans)}: {what}, {format_memory(header.tensor_bytes)} of {whole} in all"
+            )
+            paths.append(store.obtain(header, progress=self._around.progress))
         self._started_s += self._around.clock.now_s() - before_s
         return paths
 
     def _kv_bytes(self) -> float | None:
         shape, request = self._model.shape, self._request
-        return shape.kv_cache_bytes(self._n_ctx(), request.type_k, request.type_v, sequences=request.batch)
+        return shape.kv_cache_bytes(
+            context_to_open(self._request), request.type_k, request.type_v, sequences=request.batch
+        )
 
     def _tell_whether_it_fits(self) -> None:
         if self._request.n_gpu_layers:
@@ -300,12 +317,15 @@ class SliceRun(Run):
         )
 
     def _evictor(self) -> Any:  # noqa: ANN401  # a function or None
-        """Needed where what the other slices read between two turns of one does not empty the last-level cache."""
+        """Needed where the last-level cache may hold a part of a slice from step to step."""
         llc_bytes = self._facts.llc_bytes
         if llc_bytes is None:
+            self._warnings.append(
+                "the size of the last-level cache is not known here: should it hold a slice, the figures for all layers are too high"
+            )
             return None
         read = [shape_from_header(self._design.slice_header(plan)).streamed_bytes() for plan in self._design.plans]
-        return self._around.machine.cache_evictor() if min(read) < llc_bytes else None
+        return self._around.machine.cache_evictor() if must_evict(min(read), llc_bytes) else None
 
     def _plan(self, token_s: float) -> SeriesPlan:
         """Lengths that the rest of the budget can repeat; what was shortened is said. ``token_s``: of a prompt, in all slices."""
@@ -358,8 +378,19 @@ class SliceRun(Run):
             return
         self._around.progress("counting the experts that a step touches")
         counted = count_experts(partial(self._open, path, watch_experts=True), self._request.batch)
+        for use in counted:
+            if abs(use.distinct_mean / use.expected - 1) > EXPERTS_TOLERANCE:
+                self._warnings.append(
+                    f"a step of {use.batch} touched {use.distinct_mean:.3g} experts of a layer, even routing touches {use.expected:.3g}: decode "
+                    "of the real model reads another share of its weights than these slices did"
+                )
         extrapolation = replace(self._record.measurement.extrapolation, experts=counted)
         self._update(measurement=replace(self._record.measurement, extrapolation=extrapolation))
+
+
+def must_evict(read_bytes: float, llc_bytes: int) -> bool:
+    """Whether a slice that reads so much per step would find a part of it in the cache again, which the whole model does not."""
+    return read_bytes < EVICTION_MULTIPLE * llc_bytes
 
 
 def probe_fields(probe: AttentionProbe) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """The repetitions of a run on slices: several sessions in turns, so that a slow moment of the machine hits all of them.
 
 A repetition of prefill reads the prompt once in each slice. A repetition of decode goes through the slices some times; in each turn a
-slice makes a few steps at a fixed depth, of which the first only wakes its threads. Raw seconds of all other steps are kept.
+slice makes a few steps at a fixed depth, of which the first only wakes its threads; where the last-level cache may hold a part of a
+slice, it is emptied before each step instead. Raw seconds of all other steps are kept.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 TURNS: Final = 2
 WAKING_STEPS: Final = 1
 STEPS_PER_TURN: Final = 3
+EVICTED_STEPS: Final = 2  # of a turn when the cache is emptied before each; that wakes the threads, too
 # Decoding is quicker than reading a prompt: so many repetitions of it for each prompt.
 DECODES_PER_PREFILL: Final = 3
 # Models whose cache cannot be cut back drift deeper by so many tokens before the cache is filled again.
@@ -173,12 +175,15 @@ class SliceRunner:
 
     @property
     def _steps(self) -> int:
-        return 1 if self._evict is not None else WAKING_STEPS + STEPS_PER_TURN
+        return EVICTED_STEPS if self._evict is not None else WAKING_STEPS + STEPS_PER_TURN
 
     def _turn(self, session: Session, batch: int) -> tuple[float, ...]:
         if self._evict is not None:
-            self._evict()
-            return session.decode(1, batch=batch)
+            steps: list[float] = []
+            for _ in range(EVICTED_STEPS):
+                self._evict()
+                steps += session.decode(1, batch=batch)
+            return tuple(steps)
         return session.decode(WAKING_STEPS + STEPS_PER_TURN, batch=batch)[WAKING_STEPS:]
 
     def _go_to(self, index: int, at: DecodeAt) -> None:

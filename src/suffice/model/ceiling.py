@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from suffice.model.roofline import Bound, Roofs, decode_work, least_time, prefill_work
+from suffice.model.roofline import Bound, PhaseWork, Roofs, decode_work, least_time, prefill_work
 
 if TYPE_CHECKING:
     from suffice.model.shape import ModelShape
@@ -75,25 +75,8 @@ def ceiling_of_model(shape: ModelShape, roofs: Roofs, workload: Workload) -> Cei
     """
     streamed = shape.streamed_bytes(workload.batch)
     kv_read = shape.kv_read_bytes(workload.depth, workload.type_k, workload.type_v)
-    decode = least_time(
-        decode_work(
-            weight_bytes=streamed,
-            kv_bytes=kv_read or 0.0,
-            flop_per_token=shape.flops_per_token(workload.depth + 1) or 0.0,
-            batch=workload.batch,
-        ),
-        roofs,
-    )
-    prefill = least_time(
-        prefill_work(
-            # Experts: a micro-batch touches at least those of one token, which keeps this a true ceiling.
-            weight_bytes=shape.streamed_bytes(1),
-            flop=shape.prefill_flops(workload.prompt_tokens) or 0.0,
-            n_tokens=workload.prompt_tokens,
-            n_ubatch=workload.n_ubatch,
-        ),
-        roofs,
-    )
+    decode = least_time(decode_phase(shape, workload), roofs)
+    prefill = least_time(prefill_phase(shape, workload), roofs)
     return Ceiling(
         decode_tokens_per_second=workload.batch / decode.seconds,
         prefill_tokens_per_second=workload.prompt_tokens / prefill.seconds,
@@ -103,4 +86,25 @@ def ceiling_of_model(shape: ModelShape, roofs: Roofs, workload: Workload) -> Cei
         kv_bytes_per_token=shape.kv_bytes_per_token(workload.type_k, workload.type_v),
         bound=decode.bound,
         prefill_bound=prefill.bound,
+    )
+
+
+def decode_phase(shape: ModelShape, workload: Workload) -> PhaseWork:
+    """Bytes and operations of one decode step of the whole batch."""
+    return decode_work(
+        weight_bytes=shape.streamed_bytes(workload.batch),
+        kv_bytes=shape.kv_read_bytes(workload.depth, workload.type_k, workload.type_v) or 0.0,
+        flop_per_token=shape.flops_per_token(workload.depth + 1) or 0.0,
+        batch=workload.batch,
+    )
+
+
+def prefill_phase(shape: ModelShape, workload: Workload) -> PhaseWork:
+    """Bytes and operations of reading one prompt."""
+    return prefill_work(
+        # Experts: a micro-batch touches at least those of one token, which keeps this a true ceiling.
+        weight_bytes=shape.streamed_bytes(1),
+        flop=shape.prefill_flops(workload.prompt_tokens) or 0.0,
+        n_tokens=workload.prompt_tokens,
+        n_ubatch=workload.n_ubatch,
     )

@@ -23,6 +23,8 @@ _NO_SHARE_ERROR: Final = 0.0001
 LEAST_SLICES: Final = 3
 # A slice that lies further off the line than this share of its time contradicts the assumption.
 RESIDUAL_TOLERANCE: Final = 0.05
+# Stand-ins of random weights against whole files (benchmarks/slices.py, docs/benchmarks.md) differ by about so much, apart from scatter.
+STAND_IN_ERROR: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from suffice.decide.evidence import supported_rate
 from suffice.report.slices import slice_rows, stand_in_mark
 from suffice.report.tables import one_line, plain_table
 from suffice.units import format_bandwidth, format_bytes, format_memory, format_seconds
 
 if TYPE_CHECKING:
+    from suffice.decide.quantity import Quantity
     from suffice.records.schema import BandwidthRecord, RunRecord
-    from suffice.stats.estimate import Estimate
 
 UNKNOWN = "unknown"
 
@@ -47,13 +48,13 @@ def run_marks(record: RunRecord) -> list[str]:
     return marks
 
 
-def rate_text(estimate: Estimate | None, plain: float | None) -> str:
-    """A rate with its interval, or what is known of it."""
-    if estimate is None:
+def rate_text(rate: Quantity | None, plain: float | None) -> str:
+    """A rate with its range, or what is known of it."""
+    if rate is None:
         return UNKNOWN if plain is None else f"{plain:.4g} tokens/s (no interval)"
-    if estimate.interval is None:
-        return f"{estimate.point:.4g} tokens/s (one repetition, no interval)"
-    return f"{estimate.point:.4g} tokens/s ({estimate.interval.low:.4g} to {estimate.interval.high:.4g})"
+    if rate.low is None or rate.high is None:
+        return f"{rate.point:.4g} tokens/s (no interval)"
+    return f"{rate.point:.4g} tokens/s ({rate.low:.4g} to {rate.high:.4g})"
 
 
 def _counted(number: int, noun: str) -> str:
@@ -80,8 +81,9 @@ def _speed_rows(record: RunRecord) -> list[list[str]]:
         how = f"{record.basis}, {_counted(len(series.step_s), 'repetition')}, {_counted(series.threads, 'thread')}"
         if series.stopped:
             how += f", {series.stopped}"
+        rate = supported_rate(record, series.tokens_per_second, "decode", series.depth)
         together = "" if series.batch == 1 else f", {series.batch} together, of each"
-        rows.append([f"decode at depth {series.depth}{together}", rate_text(series.tokens_per_second, None), how])
+        rows.append([f"decode at depth {series.depth}{together}", rate_text(rate, None), how])
     if not measurement.decode:
         rows.append(["decode", rate_text(None, record.decode_tokens_per_second), record.basis])
     prefill = measurement.prefill
@@ -91,7 +93,8 @@ def _speed_rows(record: RunRecord) -> list[list[str]]:
         how = f"{record.basis}, {_counted(len(prefill.chunk_s), 'repetition')}, {_counted(prefill.threads, 'thread')}"
         if prefill.stopped:
             how += f", {prefill.stopped}"
-        rows.append([f"prefill of {prefill.prompt_tokens}", rate_text(prefill.tokens_per_second, None), how])
+        rate = supported_rate(record, prefill.tokens_per_second, "prefill")
+        rows.append([f"prefill of {prefill.prompt_tokens}", rate_text(rate, None), how])
     if record.ttft_s is not None:
         rows.append(["time to first token", format_seconds(record.ttft_s), "prefill and first step, idle machine"])
     if ceiling.decode_tokens_per_second is not None:

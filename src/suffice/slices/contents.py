@@ -49,13 +49,16 @@ _SEED_BYTES: Final = 8
 
 
 class BlockSource(Protocol):
-    """Makes quantized blocks of random numbers; the real one is ggml's own quantizer."""
+    """Something that makes blocks of random numbers; the real one is ggml's own quantizer."""
 
     def blocks(self, type_name: str, n_elements: int, *, sigma: float, seed: int) -> bytes:
-        """Blocks of ``n_elements`` normally distributed numbers in the format ``type_name``.
+        """``n_elements`` random numbers, normally distributed around 0 with deviation ``sigma``, in the format ``type_name``.
+
+        Equal arguments give equal bytes, and fewer elements give the beginning of what more elements give.
 
         Raises:
-            EngineError: the engine cannot make blocks of this type.
+            EngineError: the engine has no quantizer for this type, or it failed.
+            ValueError: no such type, or ``n_elements`` is not a positive whole number of its blocks.
         """
 
 

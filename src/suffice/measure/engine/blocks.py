@@ -5,10 +5,9 @@ A block of random *bits* would not do: its scale may be infinite or not a number
 
 from __future__ import annotations
 
-import random
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
@@ -34,22 +33,8 @@ QUANTIZED_TYPES: Final = (
 _BF16_SHIFT: Final = 16  # bits of a float32 that bf16 leaves out
 
 
-class BlockSource(Protocol):
-    """Something that makes blocks of random numbers."""
-
-    def blocks(self, type_name: str, n_elements: int, *, sigma: float, seed: int) -> bytes:
-        """``n_elements`` random numbers, normally distributed around 0 with deviation ``sigma``, in the format ``type_name``.
-
-        Equal arguments give equal bytes, and fewer elements give the beginning of what more elements give.
-
-        Raises:
-            EngineError: the engine has no quantizer for this type, or it failed.
-            ValueError: no such type, or ``n_elements`` is not a positive whole number of its blocks.
-        """
-
-
 class EngineBlocks:
-    """Blocks from the quantizer of an engine's library, in a process of its own that starts with the first use.
+    """A :class:`~suffice.slices.contents.BlockSource`: blocks from the quantizer of an engine's library, in a process of its own that starts with the first use.
 
     The blocks of each (type, sigma, seed) are kept in memory, so asking again costs nothing. A million numbers take some tenths of a
     second; ggml's search tables for the smallest types take 1 s (iq2_xxs) to 8 s (iq1_s) more, once for each process.
@@ -63,7 +48,7 @@ class EngineBlocks:
         self._made: dict[tuple[str, float, int], bytes] = {}
 
     def blocks(self, type_name: str, n_elements: int, *, sigma: float, seed: int) -> bytes:
-        """See :class:`BlockSource`. The types f32, f16 and bf16 need no engine."""
+        """See :class:`~suffice.slices.contents.BlockSource`. The types f32, f16 and bf16 need no engine."""
         kind = _checked_type(type_name, n_elements)
         if kind.name not in (*PLAIN_TYPES, *QUANTIZED_TYPES):
             raise EngineError(f"there is no quantizer for the type {kind.name}; choose another quantization")
@@ -117,18 +102,6 @@ class EngineBlocks:
                 self._worker.close(kill=True)
                 self._worker = None
             raise
-
-
-class FakeBlocks:
-    """Bytes of the right length that mean nothing: for tests that write files and never compute with them."""
-
-    def blocks(self, type_name: str, n_elements: int, *, sigma: float, seed: int) -> bytes:
-        """See :class:`BlockSource`; every type that ggml knows."""
-        kind = _checked_type(type_name, n_elements)
-        chance = random.Random(f"{kind.name}/{sigma}/{seed}")  # noqa: S311 - reproducible filler
-        pattern = chance.randbytes(kind.block_bytes * 251)  # a prime number of blocks, so that rows differ
-        n_bytes = kind.row_bytes(n_elements)
-        return (pattern * (n_bytes // len(pattern) + 1))[:n_bytes]
 
 
 def normal_numbers(n_elements: int, *, sigma: float, seed: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
