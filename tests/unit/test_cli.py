@@ -15,6 +15,7 @@ import pytest
 from helpers.gguf_writer import ToyLlama
 from helpers.records import bare_record, document_of, run_record, write_json
 from suffice import __version__, cli
+from suffice.cli.output import printable
 from suffice.records.store import load_record, save_record
 
 if TYPE_CHECKING:
@@ -332,3 +333,34 @@ def test_a_strangers_text_is_inert_on_stderr(run: Callable[..., Result], demand:
     for text in (warned.err, refused.err):
         assert text.count("\n") == 1
         assert text.rstrip("\n").isprintable()
+
+
+def test_a_ceiling_says_whether_the_model_fits(run: Callable[..., Result], tmp_path: Path) -> None:
+    """42 GB of a 70B do not fit an L4 of 24 GB and fit an A100 of 80; with a stated bandwidth nobody knows."""
+    model = "llama-3.1-70b:q4_k_m"
+
+    small = run("ceiling", "--model", model, "--device", "l4", "--json").document
+    large = run("ceiling", "--model", model, "--device", "a100-sxm4-80", "--chart", "r.svg", "--json").document
+    stated = run("ceiling", "--model", model, "--bandwidth", "40", "--json").document
+
+    assert (small["fits"], large["fits"], stated["fits"]) == (False, True, None)
+    assert small["memory_needed_bytes"] > 42e9
+    assert (tmp_path / "r.svg").exists()
+
+
+def test_a_roofline_needs_a_model(run: Callable[..., Result]) -> None:
+    """Bytes alone have no place on it."""
+    result = run("ceiling", "--weights", "3", "--bandwidth", "40", "--chart", "r.svg")
+
+    assert result.code == 2
+    assert "--model" in result.err
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_bars_survive_a_terminal_without_them(encoding: str) -> None:
+    """Where there is no block there is a #, never a question mark or a crash."""
+    text = printable("a  ██▏ 2×… 大", encoding)
+
+    assert text.encode(encoding)
+    assert ("##" in text) == (encoding != "utf-8")
+    assert ("?" in text) == (encoding != "utf-8")

@@ -50,3 +50,14 @@ def test_strangers_files_stay(flag: str, theirs: str, ours: str, tmp_path: Path)
         path.write_text(content, encoding="utf-8")
         check_outputs({flag: path}, [])
     check_outputs({flag: tmp_path / "new", "--none": None}, [])
+
+
+def test_a_chart_replaces_only_charts_of_ours(tmp_path: Path) -> None:
+    """Many pictures begin with <?xml; only one that says that suffice drew it may go."""
+    theirs, ours = tmp_path / "logo.svg", tmp_path / "chart.svg"
+    theirs.write_text('<?xml version="1.0"?><svg><title>logo</title></svg>', encoding="utf-8")
+    ours.write_text('<?xml version="1.0"?><svg><metadata>suffice chart</metadata></svg>', encoding="utf-8")
+
+    check_outputs({"--chart": ours}, [])
+    with pytest.raises(UsageError, match="no file that suffice wrote"):
+        check_outputs({"--chart": theirs}, [])

@@ -57,7 +57,7 @@ def test_no_enough_is_said_as_it_is(grades: tuple[Grade | None, Grade | None], g
     assert words in found.sentence
 
 
-def test_bandwidth_is_compared_from_first_to_last() -> None:
-    """20 then 15 is a quarter less; one reading says nothing."""
-    assert bandwidth_change([20.0, 30.0, 15.0]) == pytest.approx(-0.25)
+def test_bandwidth_is_compared_with_the_first_reading() -> None:
+    """20 and once 30 is half as much again, wherever it ended; one reading says nothing."""
+    assert bandwidth_change([20.0, 30.0, 15.0]) == pytest.approx(0.5)
     assert bandwidth_change([20.0]) is None

@@ -1,7 +1,8 @@
-"""What `check` and `compare` make of what was asked: the demand, and the lengths to measure at."""
+"""What `measure`, `check` and `compare` make of what was asked: the demand, and the run to make for a model."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,61 @@ from suffice.cli import options
 from suffice.errors import UsageError
 
 if TYPE_CHECKING:
+    from suffice.loaders.model_file import ModelFile
+    from suffice.loaders.shape_model import ShapeModel
+    from suffice.measure.request import RunRequest
     from suffice.model.demand import Demand
 
 _MEDIAN_PERCENTILE = 50.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The flags that decide how a model is measured, as the user gave them; None: not given."""
+
+    budget_s: float | None = None
+    prompt_tokens: int | None = None
+    depth: int | None = None
+    threads: int | None = None
+    prompt: Path | None = None
+    batch: int = 1
+    ubatch: int = 512
+    kv_type: str = "f16"
+    flash_attention: str = "auto"
+    mmap: bool = True
+    gpu_layers: int = 0
+
+    def request(self, model: ModelFile | ShapeModel, demand: Demand | None) -> RunRequest:
+        """The run of one model; lengths that no flag states are those of the demand, else our defaults.
+
+        Raises:
+            UsageError: the prompt file is empty or cannot be read.
+        """
+        from suffice.measure.request import DEFAULT_PROMPT_TOKENS, RunRequest, default_budget_s
+
+        prompt_tokens, depth = self.prompt_tokens, self.depth
+        if prompt_tokens is None:
+            prompt_tokens = DEFAULT_PROMPT_TOKENS if demand is None else prompt_length_of(demand)
+        if depth is None:
+            depth = prompt_tokens if demand is None else depth_of(demand, prompt_tokens)
+        stated = demand is not None and demand.prompt_tokens is not None
+        return RunRequest(
+            model=model,
+            budget_s=default_budget_s(model) if self.budget_s is None else self.budget_s,
+            prompt_tokens=prompt_tokens,
+            depth=depth,
+            batch=self.batch,
+            lengths_stated=stated or self.prompt_tokens is not None or self.depth is not None,
+            threads=self.threads,
+            prompt=options.read_prompt(self.prompt),
+            n_batch=self.ubatch,
+            n_ubatch=self.ubatch,
+            type_k=self.kv_type,
+            type_v=self.kv_type,
+            flash_attention=self.flash_attention,
+            use_mmap=self.mmap,
+            n_gpu_layers=self.gpu_layers,
+        )
 
 
 def demand_of(demand_file: Path | None, need: float | None) -> Demand:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,6 +35,10 @@ def ceiling(
     prompt_tokens: Annotated[int, typer.Option("--prompt-tokens", min=1)] = _DEFAULT_PROMPT_TOKENS,
     ubatch: options.Ubatch = 512,
     kv_type: options.KvType = "f16",
+    chart: Annotated[
+        Path | None,
+        typer.Option("--chart", metavar="FILE", help="Also draw the roofline: FILE.svg or FILE.png (matplotlib)."),
+    ] = None,
     json_output: options.Json = False,
 ) -> None:
     """Most tokens per second that physics allows: bandwidth over bytes, operations over peak.
@@ -47,11 +53,13 @@ def ceiling(
     from suffice.units import GIGA
 
     if (weights is None) == (model is None):
-        raise UsageError("give either --weights in GB or --model with a GGUF file")
+        raise UsageError("give either --weights in GB or --model with a shape or a GGUF file")
+    if chart is not None:
+        _check_chart(chart, model)
     shape = None if model is None else resolve_model(model).shape  # before any measuring
     if model is None and (batch != 1 or depth != 0):
         raise UsageError("--batch and --depth need a --model: without one the KV cache is not known")
-    roofs, source = _roofs(bandwidth, device, tflops)
+    machine = _machine(bandwidth, device, tflops)
     if shape is not None and shape.context_length is not None and max(depth, prompt_tokens) > shape.context_length:
         raise UsageError(
             f"--depth {depth} and --prompt-tokens {prompt_tokens}: this model was made for {shape.context_length} tokens"
@@ -60,15 +68,28 @@ def ceiling(
         workload = Workload(
             depth=depth, batch=batch, prompt_tokens=prompt_tokens, n_ubatch=ubatch, type_k=kv_type, type_v=kv_type
         )
-        result, facts = _of_model(shape, roofs, workload)
+        result, facts = _of_model(shape, machine.roofs, workload)
+        facts |= _memory(shape, workload, machine)
+        if chart is not None:
+            _draw(chart, shape, workload, machine)
     else:
-        result = ceiling_of_bytes(options.positive(weights or 0.0, "--weights") * GIGA, roofs)
+        result = ceiling_of_bytes(options.positive(weights or 0.0, "--weights") * GIGA, machine.roofs)
         facts = {}
-    _print(result, roofs, source, facts, json_output=json_output)
+    _print(result, machine, facts, json_output=json_output)
 
 
-def _roofs(bandwidth: float | None, device: str | None, tflops: float | None) -> tuple[Roofs, str]:
-    """The roofs, and where the bandwidth comes from: stated, of a device, or measured here."""
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """Roofs, where the bandwidth comes from, and memory that a model may take (None: nobody said which machine)."""
+
+    roofs: Roofs
+    source: str
+    memory_bytes: int | None = None
+    memory_source: str | None = None
+
+
+def _machine(bandwidth: float | None, device: str | None, tflops: float | None) -> _Machine:
+    """Stated, of a device, or this machine, whose bandwidth is measured."""
     from suffice.cli.output import Progress
     from suffice.model.roofline import Roofs
     from suffice.units import GIGA, TERA
@@ -78,17 +99,19 @@ def _roofs(bandwidth: float | None, device: str | None, tflops: float | None) ->
         raise UsageError("give --bandwidth or --device, not both")
     if bandwidth is not None:
         value = options.positive(bandwidth, "--bandwidth") * GIGA
-        return Roofs(bandwidth_bytes_per_s=value, peak_flop_per_s=peak), "stated"
+        return _Machine(Roofs(bandwidth_bytes_per_s=value, peak_flop_per_s=peak), "stated")
     if device is not None:
-        return _roofs_of_device(device, peak)
+        return _device(device, peak)
     from suffice.measure.machine import RealMachine  # loads NumPy
 
+    machine = RealMachine()
     with Progress() as progress:
-        measured = RealMachine().bandwidth(budget_s=_BANDWIDTH_BUDGET_S, progress=progress)
-    return Roofs(bandwidth_bytes_per_s=measured.read_bytes_per_s, peak_flop_per_s=peak), "measured"
+        measured = machine.bandwidth(budget_s=_BANDWIDTH_BUDGET_S, progress=progress)
+    roofs = Roofs(bandwidth_bytes_per_s=measured.read_bytes_per_s, peak_flop_per_s=peak)
+    return _Machine(roofs, "measured", machine.facts().memory_usable_bytes, "this machine can use now")
 
 
-def _roofs_of_device(name: str, peak: float | None) -> tuple[Roofs, str]:
+def _device(name: str, peak: float | None) -> _Machine:
     """Its bandwidth only: the rated BF16 rate is no ceiling for engines that multiply in 8 bits, so the user states one."""
     from suffice.catalogue.devices import device_named
     from suffice.model.roofline import Roofs
@@ -98,7 +121,26 @@ def _roofs_of_device(name: str, peak: float | None) -> tuple[Roofs, str]:
     if rated is None:
         raise UsageError(f"the bandwidth of {found.name} is not known; give --bandwidth")
     source = f"{found.name}, {rated.kind}, seen {rated.seen}"
-    return Roofs(bandwidth_bytes_per_s=rated.value, peak_flop_per_s=peak), source
+    roofs = Roofs(bandwidth_bytes_per_s=rated.value, peak_flop_per_s=peak)
+    memory = None if found.memory_bytes is None else round(found.memory_bytes)
+    return _Machine(roofs, source, memory, f"{found.name} has, before its own reserve")
+
+
+def _memory(shape: ModelShape, workload: Workload, machine: _Machine) -> dict[str, Any]:
+    """What the model takes at these lengths, and whether that fits; buffers of the engine come on top."""
+    context = max(workload.depth, workload.prompt_tokens)
+    kv_bytes = shape.kv_cache_bytes(
+        context, workload.type_k, workload.type_v, sequences=workload.batch, micro_batch=workload.n_ubatch
+    )
+    needed = None if kv_bytes is None else shape.tensor_bytes + kv_bytes
+    known = needed is not None and machine.memory_bytes is not None
+    return {
+        "memory_needed_bytes": needed,
+        "memory_context_tokens": context,
+        "memory_available_bytes": machine.memory_bytes,
+        "memory_source": machine.memory_source,
+        "fits": (needed or 0.0) <= (machine.memory_bytes or 0) if known else None,
+    }
 
 
 def _of_model(shape: ModelShape, roofs: Roofs, workload: Workload) -> tuple[Ceiling, dict[str, Any]]:
@@ -125,7 +167,30 @@ def _of_model(shape: ModelShape, roofs: Roofs, workload: Workload) -> tuple[Ceil
     return ceiling_of_model(shape, roofs, workload), facts
 
 
-def _print(ceiling: Ceiling, roofs: Roofs, source: str, facts: dict[str, Any], *, json_output: bool) -> None:
+def _check_chart(chart: Path, model: str | None) -> None:
+    from suffice.cli.paths import check_outputs
+    from suffice.report.pictures import check_chart
+
+    if model is None:
+        raise UsageError("--chart needs a --model: bytes alone say nothing of operations")
+    check_chart(chart)
+    check_outputs({"--chart": chart}, [Path(model)])
+
+
+def _draw(chart: Path, shape: ModelShape, workload: Workload, machine: _Machine) -> None:
+    from suffice.model.ceiling import decode_phase, prefill_phase
+    from suffice.report.roofline_chart import RooflinePoint, write_roofline
+
+    points = [
+        RooflinePoint(label=f"decode of {batch} at depth {workload.depth}", work=decode_phase(shape, one))
+        for batch in dict.fromkeys((1, workload.batch))
+        for one in [replace(workload, batch=batch)]
+    ]
+    points.append(RooflinePoint(label=f"prefill of {workload.prompt_tokens}", work=prefill_phase(shape, workload)))
+    write_roofline(chart, machine.roofs, points, f"{shape.name} ({machine.source})")
+
+
+def _print(ceiling: Ceiling, machine: _Machine, facts: dict[str, Any], *, json_output: bool) -> None:
     from suffice.cli.output import print_json, print_text
     from suffice.report.ceiling import ceiling_text
 
@@ -141,11 +206,11 @@ def _print(ceiling: Ceiling, roofs: Roofs, source: str, facts: dict[str, Any], *
                 "bound": ceiling.bound.value,
                 "prefill_bound": None if ceiling.prefill_bound is None else ceiling.prefill_bound.value,
                 "basis": "ceiling",
-                "bandwidth_bytes_per_s": roofs.bandwidth_bytes_per_s,
-                "bandwidth_basis": source,
-                "peak_flop_per_s": roofs.peak_flop_per_s,
+                "bandwidth_bytes_per_s": machine.roofs.bandwidth_bytes_per_s,
+                "bandwidth_basis": machine.source,
+                "peak_flop_per_s": machine.roofs.peak_flop_per_s,
                 **facts,
             }
         )
         return
-    print_text(ceiling_text(ceiling, roofs, source, facts))
+    print_text(ceiling_text(ceiling, machine.roofs, machine.source, facts))

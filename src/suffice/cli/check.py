@@ -52,14 +52,13 @@ def check(
 
     Example: suffice check --model llama-2-7b:q4_0 --need 8 --margin 1.5
     """
-    from suffice.cli.asked import demand_of, depth_of, prompt_length_of
+    from suffice.cli.asked import RunOptions, demand_of
     from suffice.cli.output import Progress, print_text, warn
     from suffice.cli.paths import check_outputs
     from suffice.cli.session import EngineChoice, run_and_save
     from suffice.cli.verdicts import VERDICT_EXIT_CODES, with_margin
     from suffice.decide.compare import decide as decide_machines
     from suffice.decide.evidence import evidence_from
-    from suffice.measure.request import RunRequest, default_budget_s
     from suffice.records.store import write_atomically
     from suffice.report.decision import check_document_json, decision_text
     from suffice.report.memo import memo_markdown
@@ -71,23 +70,19 @@ def check(
     record_path = out or _default_path(model_file)
     memo_path = memo or record_path.with_suffix(".md")
     check_outputs({"--out": record_path, "--memo": memo_path}, [*model_file.parts, demand_file, prompt, engine_library])
-    prompt_length = prompt_tokens or prompt_length_of(demand)
-    request = RunRequest(
-        model=model_file,
-        budget_s=default_budget_s(model_file) if budget is None else budget,
-        prompt_tokens=prompt_length,
-        lengths_stated=demand.prompt_tokens is not None or prompt_tokens is not None or depth is not None,
-        depth=depth_of(demand, prompt_length) if depth is None else depth,
-        batch=batch,
+    run_options = RunOptions(
+        budget_s=budget,
+        prompt_tokens=prompt_tokens,
+        depth=depth,
         threads=threads,
-        prompt=options.read_prompt(prompt),
-        n_batch=ubatch,
-        n_ubatch=ubatch,
-        type_k=kv_type,
-        type_v=kv_type,
+        prompt=prompt,
+        batch=batch,
+        ubatch=ubatch,
+        kv_type=kv_type,
         flash_attention=flash_attention,
-        use_mmap=mmap,
+        mmap=mmap,
     )
+    request = run_options.request(model_file, demand)
     with Progress() as progress:
         choice = EngineChoice(name=engine, library=engine_library)
         record = run_and_save(request, choice, record_path, progress, resume=resume)

@@ -56,29 +56,26 @@ def measure(
         record = load_llama_bench(Path(model))
         _save(record, out)
     else:
+        from suffice.cli.asked import RunOptions
         from suffice.cli.session import EngineChoice, run_and_save
         from suffice.loaders.reference import resolve_model
-        from suffice.measure.request import DEFAULT_PROMPT_TOKENS, RunRequest, default_budget_s
 
         model_file = resolve_model(model, in_slices=in_slices)
         check_outputs({"--out": out}, [*model_file.parts, prompt, engine_library])
-        request = RunRequest(
-            model=model_file,
-            budget_s=default_budget_s(model_file) if budget is None else budget,
-            prompt_tokens=prompt_tokens or DEFAULT_PROMPT_TOKENS,
+        run_options = RunOptions(
+            budget_s=budget,
+            prompt_tokens=prompt_tokens,
             depth=depth or 0,
-            batch=batch,
-            lengths_stated=prompt_tokens is not None or depth is not None,
             threads=threads,
-            prompt=options.read_prompt(prompt),
-            n_batch=ubatch,
-            n_ubatch=ubatch,
-            type_k=kv_type,
-            type_v=kv_type,
+            prompt=prompt,
+            batch=batch,
+            ubatch=ubatch,
+            kv_type=kv_type,
             flash_attention=flash_attention,
-            use_mmap=mmap,
-            n_gpu_layers=gpu_layers,
+            mmap=mmap,
+            gpu_layers=gpu_layers,
         )
+        request = run_options.request(model_file, None)
         with Progress() as progress:
             record = run_and_save(
                 request, EngineChoice(name=engine, library=engine_library), out, progress, resume=resume

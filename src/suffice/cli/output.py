@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 
+_PLAIN_SIGNS = str.maketrans({"█": "#", "▏": "|", "…": "...", "×": "x", "–": "-", "−": "-", "→": "->"})
+
+
 class ReaderLeftError(SufficeError):
     """Whoever read our output (head, less) has left; there is nothing to say and nobody to say it to."""
 
@@ -27,15 +30,24 @@ def _print(text: str) -> None:
     """Text on stdout, at once: what cannot be printed must not wait for the end to be noticed."""
     if sys.stdout is None:
         raise OutputError("the result could not be printed: stdout is closed")
-    # Characters that the terminal cannot show are replaced, never a crash.
     encoding = sys.stdout.encoding or "utf-8"
     try:
-        sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding) + "\n")
+        sys.stdout.write(printable(text, encoding) + "\n")
         sys.stdout.flush()
     except BrokenPipeError as error:
         raise ReaderLeftError from error
     except OSError as error:
         raise OutputError(f"the result could not be printed: {error.strerror or error}") from error
+
+
+def printable(text: str, encoding: str) -> str:
+    """The text in what the terminal can show: our own signs by plain ones, what else it lacks by question marks, never a crash."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        plain = text.translate(_PLAIN_SIGNS)
+        return plain.encode(encoding, errors="replace").decode(encoding)
+    return text
 
 
 def print_json(document: object) -> None:

@@ -10,7 +10,7 @@ from suffice.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_SNIFF_BYTES: Final = 64
+_SNIFF_BYTES: Final = 4096
 # How what suffice writes begins; an existing file that begins otherwise is somebody's and is not replaced.
 OURS: Final = {
     "--out": (b"{",),
@@ -18,6 +18,8 @@ OURS: Final = {
     "--junit": (b"<?xml", b"<testsuite"),
     "--chart": (b"<?xml", b"\x89PNG"),
 }
+# And what stands somewhere in its first bytes: there are many pictures that begin like ours.
+_MARKS: Final = {"--chart": b"suffice chart"}
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | None]) -> None:
@@ -56,5 +58,6 @@ def _check_existing(flag: str, path: Path) -> None:
             start = file.read(_SNIFF_BYTES)
     except (OSError, ValueError):
         return  # writing it will fail with its own message
-    if start.strip() and not start.startswith(OURS[flag]):
+    ours = start.startswith(OURS[flag]) and _MARKS.get(flag, b"") in start
+    if start.strip() and not ours:
         raise UsageError(f"{flag} {path} exists and is no file that suffice wrote; remove it or give another name")

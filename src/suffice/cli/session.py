@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from suffice.loaders.shape_model import ShapeModel
     from suffice.measure.clock import Clock
     from suffice.measure.request import RunRequest
+    from suffice.model.demand import Demand
     from suffice.records.schema import RunRecord
 
 _ENGINE_NAMES = ("llama-cpp-python", "xllamacpp")
@@ -51,8 +52,8 @@ def run_and_save(
 class Workbench:
     """One engine, one cache of slices, one machine: for one run, or for many in turn. Use it in ``with``."""
 
-    def __init__(self, engine: EngineChoice, *, longest_budget_s: float) -> None:
-        """Find the engine; nothing is loaded yet.
+    def __init__(self, engine: EngineChoice, *, longest_budget_s: float, shared: bool = False) -> None:
+        """Find the engine; nothing is loaded yet. ``shared``: many runs in turn, which search the bandwidth once.
 
         Raises:
             UsageError: an unknown engine name.
@@ -61,7 +62,8 @@ class Workbench:
         from suffice.measure.clock import RealClock
         from suffice.measure.engine.blocks import EngineBlocks
         from suffice.measure.engine.client import Timeouts, find_engine
-        from suffice.measure.machine import RealMachine
+        from suffice.measure.machine import Machine, RealMachine
+        from suffice.measure.shared_machine import SharedMachine
 
         if engine.name is not None and engine.name not in _ENGINE_NAMES:
             raise UsageError(f"--engine {engine.name}: no such engine; use {' or '.join(_ENGINE_NAMES)}")
@@ -71,7 +73,7 @@ class Workbench:
             prefer=engine.name,
             timeouts=Timeouts(request_s=REQUEST_PATIENCE_S + REQUEST_PATIENCE_FACTOR * longest_budget_s),
         )
-        self._machine = RealMachine()
+        self._machine: Machine = SharedMachine(RealMachine()) if shared else RealMachine()
         self._blocks = EngineBlocks(self._engine.choice)
 
     def run(
@@ -92,6 +94,36 @@ class Workbench:
             slices=CachedSlices(SliceCache(), self._blocks),
         )
         return measure_model(request, around, earlier=earlier)
+
+    def check(self, name: str, request: RunRequest, demand: Demand | None) -> None:
+        """Refuse what this machine or model cannot have, before anything is measured. ``name``: of the model, for the message.
+
+        Raises:
+            UsageError: see :func:`suffice.measure.request.check_request`.
+            DemandError: the model cannot hold the context that the demand needs.
+        """
+        from suffice.decide.constraints import check_context
+        from suffice.measure.request import check_request
+
+        try:
+            check_request(request, self._machine.facts())
+        except UsageError as error:
+            raise UsageError(f"{name}: {error}") from error
+        if demand is not None:
+            check_context(demand, request.model.shape.context_length, name)
+
+    def check_finished(self, record: RunRecord, request: RunRequest) -> None:
+        """Refuse a complete record that is not of this run: its figures would stand in another's row.
+
+        Raises:
+            UsageError: see :func:`suffice.measure.request.check_same_figures`.
+        """
+        from suffice.measure.base_run import context_to_open
+        from suffice.measure.request import check_same_figures
+        from suffice.measure.run_record import blank_record
+
+        now = blank_record(request, self._machine.facts(), self._engine.identity)
+        check_same_figures(record, now, request, n_ctx=context_to_open(request))
 
     def __enter__(self) -> Self:
         return self

@@ -122,7 +122,7 @@ def _not_found(reference: str) -> ModelFileError | UsageError:
     from suffice.catalogue.models import model_named  # noqa: PLC0415  # as above
 
     if "/" not in reference and not reference.lower().endswith(_GGUF):
-        entry = model_named(reference)
+        entry = model_named(reference.rstrip(":"))
         return UsageError(f"{reference}: say which quantization it should have: {entry.spec.name}:q4_k_m")
     return ModelFileError(
         f"{reference}: no such file; check the path, or give a shape and a quantization such as llama-3.1-8b:q4_k_m "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from suffice.report.tables import one_line, plain_table
-from suffice.units import TERA, format_bandwidth, format_bytes, format_seconds
+from suffice.units import TERA, format_bandwidth, format_bytes, format_memory, format_seconds
 
 if TYPE_CHECKING:
     from suffice.model.ceiling import Ceiling
@@ -33,4 +33,27 @@ def ceiling_text(ceiling: Ceiling, roofs: Roofs, bandwidth_basis: str, facts: di
         rows.append(["prefill", f"at most {ceiling.prefill_tokens_per_second:.4g} tokens/s", note])
     if ceiling.ttft_s is not None:
         rows.append(["time to first token", f"at least {format_seconds(ceiling.ttft_s)}", "prefill and one step"])
+    rows += _memory_rows(facts)
     return plain_table(rows)
+
+
+def _memory_rows(facts: dict[str, Any]) -> list[list[str]]:
+    needed = facts.get("memory_needed_bytes")
+    if needed is None:
+        return []
+    rows = [
+        [
+            "memory",
+            format_memory(needed),
+            f"weights and KV cache of {_sequences(facts)}; the engine's buffers come on top",
+        ]
+    ]
+    if facts["fits"] is not None:
+        available = f"{format_memory(facts['memory_available_bytes'])} {facts['memory_source']}"
+        rows.append(["fits", "yes" if facts["fits"] else "no", available])
+    return rows
+
+
+def _sequences(facts: dict[str, Any]) -> str:
+    batch, tokens = facts["workload"]["batch"], f"{facts['memory_context_tokens']:,} tokens"
+    return tokens if batch == 1 else f"{batch} sequences of {tokens}"

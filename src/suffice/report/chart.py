@@ -1,50 +1,46 @@
-"""The comparison as a picture, by matplotlib where it is installed."""
+"""The comparison of models as a picture, by matplotlib where it is installed."""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-from io import BytesIO
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from suffice.errors import UsageError
-from suffice.records.store import write_atomically
+from suffice.report.pictures import LABEL_CHARACTERS, drawing, save
+from suffice.report.tables import one_line, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from matplotlib.figure import Figure
+
     from suffice.decide.ranking import Candidate
     from suffice.model.demand import Demand
 
-_FORMATS: Final = (".svg", ".png")
-
-
-def check_chart(path: Path) -> None:
-    """Refuse what cannot be drawn, before anything is measured.
-
-    Raises:
-        UsageError: another format, or matplotlib is not installed.
-    """
-    if path.suffix.lower() not in _FORMATS:
-        raise UsageError(f"--chart {path}: draws {' or '.join(_FORMATS)}; give the file such a name")
-    if find_spec("matplotlib") is None:
-        raise UsageError("--chart needs matplotlib; install it with: pip install 'suffice[charts]'")
-
 
 def write_chart(path: Path, candidates: Sequence[Candidate], demand: Demand | None) -> None:
-    """Bars of decode rates with their intervals, lines for the need and the need times the margin."""
+    """Bars of decode rates with their intervals, lines for the need and the need times the margin.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    with drawing():
+        save(_bars(candidates, demand), path)
+
+
+def _bars(candidates: Sequence[Candidate], demand: Demand | None) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415  # an optional extra, and slow to import
 
-    known = [(one.name, one.decode) for one in candidates if one.decode is not None]
+    known = [(shortened(one_line(one.name), LABEL_CHARACTERS), one.decode) for one in candidates if one.decode]
     figure = Figure(figsize=(8, 1.5 + 0.45 * len(known)), layout="constrained")
     axes = figure.subplots()
     points = [rate.point for _, rate in known]
-    low = [rate.point - (rate.point if rate.low is None else rate.low) for _, rate in known]
-    high = [(rate.point if rate.high is None else rate.high) - rate.point for _, rate in known]
+    low = [max(0.0, rate.point - (rate.point if rate.low is None else rate.low)) for _, rate in known]
+    high = [max(0.0, (rate.point if rate.high is None else rate.high) - rate.point) for _, rate in known]
     positions = range(len(known))
     axes.barh(positions, points, xerr=(low, high), capsize=3, color="#4c78a8")
-    # No mathematics in names of models: a $ in one is a $.
-    axes.set_yticks(positions, labels=[name.replace("$", r"\$") for name, _ in known])
+    axes.set_yticks(positions, labels=[name for name, _ in known])
+    for label in axes.get_yticklabels():
+        label.set_parse_math(False)  # a $ in a name is a $
     axes.invert_yaxis()
     axes.set_xlabel("decode, tokens/s of one stream (95 % interval)")
     need = None if demand is None else demand.required_decode_tokens_per_second
@@ -52,10 +48,4 @@ def write_chart(path: Path, candidates: Sequence[Candidate], demand: Demand | No
         axes.axvline(need, color="#e45756", label=f"need {need:g}")
         axes.axvline(need * demand.margin, color="#e45756", linestyle="--", label=f"with margin {demand.margin:g}")
         axes.legend()
-    picture = BytesIO()
-    figure.savefig(
-        picture,
-        format=path.suffix.lower().removeprefix("."),
-        metadata={"Date": None} if path.suffix.lower() == ".svg" else None,
-    )
-    write_atomically(path, picture.getvalue())
+    return figure

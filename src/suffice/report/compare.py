@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from suffice.decide.ranking import BANDWIDTH_TOLERANCE, bandwidth_change
 from suffice.decide.wording import headroom_text
-from suffice.report.tables import display_width, one_line, plain_table
+from suffice.report.run import run_marks
+from suffice.report.tables import display_width, one_line, plain_table, shortened
 from suffice.units import format_bytes, format_memory
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from suffice.records.schema import RunRecord
 
 _BAR_COLUMNS = 40
+_NAME_CHARACTERS = 48
 _UNKNOWN = "unknown"
 
 
@@ -33,8 +35,20 @@ def comparison_text(
     parts += [f"{c.name}: not measured: {one_line(c.error)}" for c in candidates if c.error]
     if answer is not None:
         parts.append(answer.sentence)
-    parts += [_bandwidth_note(records)] if _bandwidth_note(records) else []
+    parts.append("\n".join(_marks(candidates, records)))
     return "\n\n".join(part for part in parts if part)
+
+
+def _marks(candidates: Sequence[Candidate], records: Sequence[RunRecord | None]) -> list[str]:
+    """What qualifies the rows: what all of them have in common once, the rest under its name."""
+    marks = {one.name: run_marks(record) for one, record in zip(candidates, records, strict=True) if record is not None}
+    common = [mark for mark in next(iter(marks.values()), []) if all(mark in own for own in marks.values())]
+    lines = [f"! {one_line(mark)}" for mark in common]
+    lines += [
+        f"! {one_line(name)}: {one_line(mark)}" for name, own in marks.items() for mark in own if mark not in common
+    ]
+    warning = bandwidth_warning(records)
+    return lines if warning is None else [*lines, f"! {warning}"]
 
 
 def _table(candidates: Sequence[Candidate], demand: Demand | None) -> str:
@@ -42,7 +56,7 @@ def _table(candidates: Sequence[Candidate], demand: Demand | None) -> str:
     rows = [header + (["headroom", "verdict"] if demand is not None else [])]
     for one in candidates:
         row = [
-            one.name,
+            shortened(one_line(one.name), _NAME_CHARACTERS),
             _rate(one.decode),
             _UNKNOWN if one.prefill is None else f"{one.prefill.point:.4g} tokens/s",
             _UNKNOWN if one.streamed_bytes is None else format_bytes(one.streamed_bytes),
@@ -71,40 +85,44 @@ def _headroom(one: Candidate) -> str:
 
 def bars(candidates: Sequence[Candidate], demand: Demand | None) -> str:
     """Decode rates as bars, with marks for the need (|) and the need times the margin (:)."""
-    known = [one for one in candidates if one.decode is not None]
+    known = [(shortened(one_line(one.name), _NAME_CHARACTERS), one.decode.point) for one in candidates if one.decode]
     if not known:
         return ""
     need = None if demand is None else demand.required_decode_tokens_per_second
     marks = {} if need is None or demand is None else {need * demand.margin: ":", need: "|"}
-    largest = max([one.decode.point for one in known if one.decode is not None] + list(marks))
-    width = max(display_width(one_line(one.name)) for one in known)
+    largest = max([rate for _, rate in known] + list(marks))
+    width = max(display_width(name) for name, _ in known)
     lines = []
-    for one in known:
-        rate = 0.0 if one.decode is None else one.decode.point
+    for name, rate in known:
         cells = list("█" * round(rate / largest * _BAR_COLUMNS) or "▏")
         cells += [" "] * (_BAR_COLUMNS + 1 - len(cells))
         for value, mark in marks.items():
             cells[round(value / largest * _BAR_COLUMNS)] = mark
-        name = one_line(one.name)
         lines.append(f"{name}{' ' * (width - display_width(name))}  {''.join(cells)}  {rate:.4g} tokens/s")
     if need is not None and demand is not None:
         lines.append(f"{' ' * width}  | need {need:g} tokens/s, : with margin {demand.margin:g}")
     return "\n".join(lines)
 
 
-def _bandwidth_note(records: Sequence[RunRecord | None]) -> str:
-    readings = [
-        record.bandwidth_before.read_bytes_per_s
-        for record in records
-        if record is not None and record.bandwidth_before is not None
-    ]
-    change = bandwidth_change(readings)
-    if change is None:
-        return ""
-    text = f"Memory bandwidth moved by {change:+.0%} from the first candidate to the last."
-    if abs(change) > BANDWIDTH_TOLERANCE:
-        text += " The candidates were not measured on an equal machine: compare again while nothing else runs."
-    return text
+def bandwidth_warning(records: Sequence[RunRecord | None]) -> str | None:
+    """Said when the machine's bandwidth moved so much between the candidates that they are not comparable."""
+    change = _bandwidth_moved(records)
+    if change is None or abs(change) <= BANDWIDTH_TOLERANCE:
+        return None
+    return (
+        f"memory bandwidth moved by {change:+.0%} between the candidates: they were not measured on an equal machine; compare again while "
+        "nothing else runs"
+    )
+
+
+def _bandwidth_moved(records: Sequence[RunRecord | None]) -> float | None:
+    return bandwidth_change(
+        [
+            record.bandwidth_before.read_bytes_per_s
+            for record in records
+            if record is not None and record.bandwidth_before is not None
+        ]
+    )
 
 
 def comparison_document(
@@ -129,12 +147,16 @@ def comparison_document(
                 "headroom": one.headroom,
                 "headroom_low": one.headroom_low,
                 "verdict": None if one.verdict is None else one.verdict.verdict,
+                "disturbed": None if record is None else record.disturbed,
+                "marks": [] if record is None else run_marks(record),
+                "warnings": [] if record is None else list(record.warnings),
                 "record": None if record is None else str(path),
                 "error": one.error,
             }
             for one, (path, record) in zip(candidates, records, strict=True)
         ],
         "answer": None if answer is None else answer.sentence,
+        "bandwidth_change": _bandwidth_moved([record for _, record in records]),
         "need": None if demand is None else demand.required_decode_tokens_per_second,
         "margin": None if demand is None else demand.margin,
     }

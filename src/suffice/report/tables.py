@@ -27,6 +27,14 @@ def one_line(text: str) -> str:
     )
 
 
+def shortened(text: str, most: int) -> str:
+    """A long name with its middle left out: the end, a recipe, tells candidates apart."""
+    if len(text) <= most:
+        return text
+    kept = (most - 1) // 2
+    return f"{text[: most - 1 - kept]}…{text[-kept:]}"
+
+
 def _clipped(cell: str) -> str:
     """A cell that cannot make a table of megabytes."""
     return cell if len(cell) <= _MAX_CELL_CHARACTERS else cell[: _MAX_CELL_CHARACTERS - 1] + "…"
