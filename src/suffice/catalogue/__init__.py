@@ -1,1 +1,1 @@
-"""What suffice knows of devices that are not at hand: entries with value, unit, source, date and kind. A seed so far."""
+"""What suffice knows of machines that are not at hand: entries with value, unit, source, date and kind (docs/catalogue.md)."""

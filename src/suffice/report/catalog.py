@@ -1,11 +1,11 @@
-"""The catalogue of models and devices for a reader at a terminal."""
+"""The catalogue of models for a reader at a terminal; the other parts are in :mod:`suffice.report.entries`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from suffice.report.tables import plain_table
-from suffice.units import GIGA, TERA, format_bandwidth, format_bytes
+from suffice.units import GIGA, format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,6 @@ _MODEL_COLUMNS = [
     "KV per token",
     "slice",
 ]
-_DEVICE_COLUMNS = ["device", "name", "kind", "memory", "bandwidth", "dense BF16", "basis"]
 
 
 def models_text(models: Sequence[dict[str, Any]]) -> str:
@@ -34,6 +33,8 @@ def models_text(models: Sequence[dict[str, Any]]) -> str:
         if model["refused_because"]:
             refused.setdefault(model["refused_because"], []).append(model["id"])
     lines += [f"no slices of {', '.join(names)}: {reason}" for reason, names in refused.items()]
+    if any(model["file_bytes"] for model in models):
+        lines += ["", plain_table(_size_rows(models)), ""]
     lines.append(
         "Parameters are those of the text decoder; active ones are read for each token; the KV cache is in f16, before any window "
         "is full. Sources: --json."
@@ -56,23 +57,15 @@ def _model_row(model: dict[str, Any]) -> list[str]:
     ]
 
 
+def _size_rows(models: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """Sizes of files by quantization."""
+    recipes = next(list(model["file_bytes"]) for model in models if model["file_bytes"])
+    rows = [["size of a file", *recipes]]
+    for model in models:
+        sizes = model["file_bytes"]
+        rows.append([model["id"], *(_UNKNOWN if sizes is None else format_bytes(sizes[name]) for name in recipes)])
+    return rows
+
+
 def _billions(count: float) -> str:
     return f"{count / GIGA:.4g} B"
-
-
-def devices_text(devices: Sequence[dict[str, Any]]) -> str:
-    """A table of devices; what is not known is a question mark."""
-    return plain_table([_DEVICE_COLUMNS, *(_device_row(device) for device in devices)])
-
-
-def _device_row(device: dict[str, Any]) -> list[str]:
-    memory, bandwidth, flops = device["memory_bytes"], device["bandwidth_bytes_per_s"], device["dense_bf16_flop_per_s"]
-    return [
-        device["id"],
-        device["name"],
-        device["kind"],
-        _UNKNOWN if memory is None else format_bytes(memory),
-        _UNKNOWN if bandwidth is None else format_bandwidth(bandwidth),
-        _UNKNOWN if flops is None else f"{flops / TERA:.4g} TFLOP/s",
-        device["bandwidth_basis"] or _UNKNOWN,
-    ]
