@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,12 +12,11 @@ from suffice.cli import options
 from suffice.errors import UsageError
 
 if TYPE_CHECKING:
+    from suffice.cli.targets import Target
     from suffice.model.ceiling import Ceiling, Workload
-    from suffice.model.roofline import Roofs
     from suffice.model.shape import ModelShape
 
 _DEFAULT_PROMPT_TOKENS = 512
-_BANDWIDTH_BUDGET_S = 4.0
 
 
 def ceiling(
@@ -25,10 +24,20 @@ def ceiling(
     weights: Annotated[float | None, typer.Option("--weights", help="Weights read per token, in GB (10^9).")] = None,
     model: options.ModelOption = None,
     device: Annotated[
-        str | None, typer.Option("--device", help="A device of the catalogue, such as a100-sxm4-80, for its bandwidth.")
+        str | None, typer.Option("--device", help="A device of the catalogue, such as a100-sxm4-80 or l20.")
+    ] = None,
+    instance: Annotated[
+        str | None, typer.Option("--instance", help="A machine to rent, such as c7i.4xlarge or ecs.gn7e-c16g1.4xlarge.")
+    ] = None,
+    count: Annotated[int, typer.Option("--count", min=1, help="So many of the device (GPUs, sockets).")] = 1,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--dtype", help="What the engine multiplies in (bf16, int8, ...): a device without it is refused."
+        ),
     ] = None,
     tflops: Annotated[
-        float | None, typer.Option("--tflops", help="Peak compute in TFLOP/s (10^12), for the compute roof.")
+        float | None, typer.Option("--tflops", help="Peak compute in TFLOP/s (10^12), instead of the device's own.")
     ] = None,
     depth: Annotated[int, typer.Option("--depth", min=0, help="Tokens in the cache while decoding.")] = 0,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Sequences that decode together.")] = 1,
@@ -39,15 +48,18 @@ def ceiling(
         Path | None,
         typer.Option("--chart", metavar="FILE", help="Also draw the roofline: FILE.svg or FILE.png (matplotlib)."),
     ] = None,
+    catalog: options.OwnCatalogue = None,
     json_output: options.Json = False,
 ) -> None:
     """Most tokens per second that physics allows: bandwidth over bytes, operations over peak.
 
-    Give --weights, or --model to read everything from a GGUF header. Without --bandwidth the memory of this machine is
-    measured first.
+    Give --weights, or --model for a shape or a GGUF header. The machine is a --bandwidth, a --device or an --instance of the catalogue;
+    without any the memory of this machine is measured first.
 
-    Example: suffice ceiling --bandwidth 40 --weights 3.5
+    Example: suffice ceiling --model llama-3.1-70b:q4_k_m --device l20 --count 2
     """
+    from suffice.cli.targets import TargetOptions, target_of
+    from suffice.loaders.catalogue import load_catalogue
     from suffice.loaders.reference import resolve_model
     from suffice.model.ceiling import Workload, ceiling_of_bytes
     from suffice.units import GIGA
@@ -59,7 +71,10 @@ def ceiling(
     shape = None if model is None else resolve_model(model).shape  # before any measuring
     if model is None and (batch != 1 or depth != 0):
         raise UsageError("--batch and --depth need a --model: without one the KV cache is not known")
-    machine = _machine(bandwidth, device, tflops)
+    asked = TargetOptions(
+        bandwidth=bandwidth, device=device, instance=instance, count=count, tflops=tflops, dtype=dtype
+    )
+    target = target_of(asked, load_catalogue(catalog).catalogue)
     if shape is not None and shape.context_length is not None and max(depth, prompt_tokens) > shape.context_length:
         raise UsageError(
             f"--depth {depth} and --prompt-tokens {prompt_tokens}: this model was made for {shape.context_length} tokens"
@@ -68,85 +83,37 @@ def ceiling(
         workload = Workload(
             depth=depth, batch=batch, prompt_tokens=prompt_tokens, n_ubatch=ubatch, type_k=kv_type, type_v=kv_type
         )
-        result, facts = _of_model(shape, machine.roofs, workload)
-        facts |= _memory(shape, workload, machine)
+        result, facts = _of_model(shape, target, workload)
+        facts |= _memory(shape, workload, target)
         if chart is not None:
-            _draw(chart, shape, workload, machine)
+            _draw(chart, shape, workload, target)
     else:
-        result = ceiling_of_bytes(options.positive(weights or 0.0, "--weights") * GIGA, machine.roofs)
+        result = ceiling_of_bytes(options.positive(weights or 0.0, "--weights") * GIGA, target.roofs)
         facts = {}
-    _print(result, machine, facts, json_output=json_output)
+    _print(result, target, facts, json_output=json_output)
 
 
-@dataclass(frozen=True, slots=True)
-class _Machine:
-    """Roofs, where the bandwidth comes from, and memory that a model may take (None: nobody said which machine)."""
-
-    roofs: Roofs
-    source: str
-    memory_bytes: int | None = None
-    memory_source: str | None = None
-
-
-def _machine(bandwidth: float | None, device: str | None, tflops: float | None) -> _Machine:
-    """Stated, of a device, or this machine, whose bandwidth is measured."""
-    from suffice.cli.output import Progress
-    from suffice.model.roofline import Roofs
-    from suffice.units import GIGA, TERA
-
-    peak = None if tflops is None else options.positive(tflops, "--tflops") * TERA
-    if bandwidth is not None and device is not None:
-        raise UsageError("give --bandwidth or --device, not both")
-    if bandwidth is not None:
-        value = options.positive(bandwidth, "--bandwidth") * GIGA
-        return _Machine(Roofs(bandwidth_bytes_per_s=value, peak_flop_per_s=peak), "stated")
-    if device is not None:
-        return _device(device, peak)
-    from suffice.measure.machine import RealMachine  # loads NumPy
-
-    machine = RealMachine()
-    with Progress() as progress:
-        measured = machine.bandwidth(budget_s=_BANDWIDTH_BUDGET_S, progress=progress)
-    roofs = Roofs(bandwidth_bytes_per_s=measured.read_bytes_per_s, peak_flop_per_s=peak)
-    return _Machine(roofs, "measured", machine.facts().memory_usable_bytes, "this machine can use now")
-
-
-def _device(name: str, peak: float | None) -> _Machine:
-    """Its bandwidth only: the rated BF16 rate is no ceiling for engines that multiply in 8 bits, so the user states one."""
-    from suffice.catalogue.devices import device_named
-    from suffice.model.roofline import Roofs
-
-    found = device_named(name)
-    rated = found.bandwidth_bytes_per_s
-    if rated is None:
-        raise UsageError(f"the bandwidth of {found.name} is not known; give --bandwidth")
-    source = f"{found.name}, {rated.kind}, seen {rated.seen}"
-    roofs = Roofs(bandwidth_bytes_per_s=rated.value, peak_flop_per_s=peak)
-    memory = None if found.memory_bytes is None else round(found.memory_bytes)
-    return _Machine(roofs, source, memory, f"{found.name} has, before its own reserve")
-
-
-def _memory(shape: ModelShape, workload: Workload, machine: _Machine) -> dict[str, Any]:
+def _memory(shape: ModelShape, workload: Workload, target: Target) -> dict[str, Any]:
     """What the model takes at these lengths, and whether that fits; buffers of the engine come on top."""
     context = max(workload.depth, workload.prompt_tokens)
     kv_bytes = shape.kv_cache_bytes(
         context, workload.type_k, workload.type_v, sequences=workload.batch, micro_batch=workload.n_ubatch
     )
     needed = None if kv_bytes is None else shape.tensor_bytes + kv_bytes
-    known = needed is not None and machine.memory_bytes is not None
+    known = needed is not None and target.memory_bytes is not None
     return {
         "memory_needed_bytes": needed,
         "memory_context_tokens": context,
-        "memory_available_bytes": machine.memory_bytes,
-        "memory_source": machine.memory_source,
-        "fits": (needed or 0.0) <= (machine.memory_bytes or 0) if known else None,
+        "memory_available_bytes": target.memory_bytes,
+        "memory_source": target.memory_source,
+        "fits": (needed or 0.0) <= (target.memory_bytes or 0) if known else None,
     }
 
 
-def _of_model(shape: ModelShape, roofs: Roofs, workload: Workload) -> tuple[Ceiling, dict[str, Any]]:
+def _of_model(shape: ModelShape, target: Target, workload: Workload) -> tuple[Ceiling, dict[str, Any]]:
     from suffice.model.ceiling import ceiling_of_model
 
-    facts = {
+    facts: dict[str, Any] = {
         "model": shape.name,
         "architecture": shape.architecture,
         "parameters": shape.parameters,
@@ -163,8 +130,18 @@ def _of_model(shape: ModelShape, roofs: Roofs, workload: Workload) -> tuple[Ceil
             "ubatch": workload.n_ubatch,
             "kv_type": workload.type_k,
         },
+        "experts_touched": _experts(shape, workload.batch),
     }
-    return ceiling_of_model(shape, roofs, workload), facts
+    if target.count > 1:
+        one = ceiling_of_model(shape, target.one, workload)
+        facts["split_by_layers_decode_tokens_per_second"] = one.decode_tokens_per_second
+    return ceiling_of_model(shape, target.roofs, workload), facts
+
+
+def _experts(shape: ModelShape, batch: int) -> dict[str, float] | None:
+    """Experts of a layer that a step of the batch reads when routing is even, E(1-(1-k/E)^B); None without experts."""
+    coverage = shape.expert_coverage(batch)
+    return None if coverage is None else {"touched": coverage[0], "count": coverage[1], "batch": batch}
 
 
 def _check_chart(chart: Path, model: str | None) -> None:
@@ -177,7 +154,7 @@ def _check_chart(chart: Path, model: str | None) -> None:
     check_outputs({"--chart": chart}, [Path(model)])
 
 
-def _draw(chart: Path, shape: ModelShape, workload: Workload, machine: _Machine) -> None:
+def _draw(chart: Path, shape: ModelShape, workload: Workload, target: Target) -> None:
     from suffice.model.ceiling import decode_phase, prefill_phase
     from suffice.report.roofline_chart import RooflinePoint, write_roofline
 
@@ -187,13 +164,21 @@ def _draw(chart: Path, shape: ModelShape, workload: Workload, machine: _Machine)
         for one in [replace(workload, batch=batch)]
     ]
     points.append(RooflinePoint(label=f"prefill of {workload.prompt_tokens}", work=prefill_phase(shape, workload)))
-    write_roofline(chart, machine.roofs, points, f"{shape.name} ({machine.source})")
+    write_roofline(chart, target.roofs, points, f"{shape.name} ({target.source})")
 
 
-def _print(ceiling: Ceiling, machine: _Machine, facts: dict[str, Any], *, json_output: bool) -> None:
+def _print(ceiling: Ceiling, target: Target, facts: dict[str, Any], *, json_output: bool) -> None:
     from suffice.cli.output import print_json, print_text
     from suffice.report.ceiling import ceiling_text
 
+    machine = {
+        "bandwidth_bytes_per_s": target.roofs.bandwidth_bytes_per_s,
+        "bandwidth_basis": target.source,
+        "peak_flop_per_s": target.roofs.peak_flop_per_s,
+        "peak_basis": target.peak_source,
+        "device_count": target.count,
+        "notes": list(target.notes),
+    }
     if json_output:
         print_json(
             {
@@ -206,11 +191,9 @@ def _print(ceiling: Ceiling, machine: _Machine, facts: dict[str, Any], *, json_o
                 "bound": ceiling.bound.value,
                 "prefill_bound": None if ceiling.prefill_bound is None else ceiling.prefill_bound.value,
                 "basis": "ceiling",
-                "bandwidth_bytes_per_s": machine.roofs.bandwidth_bytes_per_s,
-                "bandwidth_basis": machine.source,
-                "peak_flop_per_s": machine.roofs.peak_flop_per_s,
+                **machine,
                 **facts,
             }
         )
         return
-    print_text(ceiling_text(ceiling, machine.roofs, machine.source, facts))
+    print_text(ceiling_text(ceiling, machine, facts))

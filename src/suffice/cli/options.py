@@ -28,7 +28,7 @@ Budget = Annotated[
         "--budget",
         parser=_duration,
         metavar="TIME",
-        help="Time to plan with, such as 60s, 2m or 500ms; loading and writing slices may add to it. Default: 40s for files, 20s to 60s for slices, 6s for bandwidth alone.",
+        help="Time to plan with, such as 60s, 2m or 500ms; loading and writing slices may add to it. Default: 40s for files, 15s to 60s for slices, 6s for bandwidth alone.",
     ),
 ]
 Threads = Annotated[
@@ -74,6 +74,10 @@ Mmap = Annotated[bool, typer.Option("--mmap/--no-mmap", help="Map the model file
 Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to write the run record (JSON).")]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Go on with the incomplete record at --out instead of starting anew.")
+]
+OwnCatalogue = Annotated[
+    Path | None,
+    typer.Option("--catalog", metavar="FILE", help="Entries of yours (TOML) that change the catalogue's or are added."),
 ]
 Margin = Annotated[
     float | None,

@@ -43,10 +43,10 @@ SESSION_BYTES: Final = 96 * MIB
 WHOLE_LEAST_BYTES: Final = 256 * MIB
 WHOLE_MOST_BYTES: Final = 3 * GIB // 2
 SWEEP_SHARE: Final = 0.15
-PROMPT_SHARE: Final = 0.35  # of the time for repetitions, for those of the prompt
+PROMPT_SHARE: Final = 0.4  # of the time for repetitions, for those of the prompt
 DEPTH_SHARE: Final = 0.3  # and for filling the caches once
 LEAST_LEFT_SHARE: Final = 0.5  # of the budget for repetitions, whatever was spent before
-WANTED_PROMPT_REPETITIONS: Final = 4
+WANTED_PROMPT_REPETITIONS: Final = 3
 # Slices of once to three times the cache still came out 2 to 6 % too fast for all layers: a part of them was read from it.
 EVICTION_MULTIPLE: Final = 4
 EXPERTS_TOLERANCE: Final = 0.15  # random routing that differs more from an even one is said

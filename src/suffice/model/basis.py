@@ -10,12 +10,13 @@ class Basis(StrEnum):
 
     MEASURED = "measured"  # this machine, this engine, this model, raw samples kept
     EXTRAPOLATED = "extrapolated"  # from measurements of a part (chunks of a prompt, slices of a model)
+    MEASURED_ELSEWHERE = "measured elsewhere"  # by others, on a machine of this very kind
     PREDICTED = "predicted"  # ceiling times an efficiency seen on comparable hardware
     CEILING = "ceiling"  # physics: what cannot be exceeded
     STATED = "stated"  # written by the user
 
 
-TRUST_ORDER = (Basis.MEASURED, Basis.EXTRAPOLATED, Basis.PREDICTED, Basis.CEILING, Basis.STATED)
+TRUST_ORDER = (Basis.MEASURED, Basis.EXTRAPOLATED, Basis.MEASURED_ELSEWHERE, Basis.PREDICTED, Basis.CEILING, Basis.STATED)
 
 
 def weakest(bases: list[Basis]) -> Basis | None:

@@ -89,6 +89,17 @@ class ModelShape:
         _raise_unless_positive(batch, "batch")
         return float(sum(group.n_bytes * group.share_read(batch) for group in self.weights))
 
+    def expert_coverage(self, batch: int = 1) -> tuple[float, int] | None:
+        """Experts of a layer that a step of ``batch`` tokens reads, E(1-(1-k/E)^B), and E; of the layers with most. None without experts.
+
+        Raises:
+            ValueError: ``batch`` is not positive.
+        """
+        _raise_unless_positive(batch, "batch")
+        groups = [group for group in self.weights if group.use is WeightUse.EXPERT]
+        largest = max(groups, key=lambda group: group.parts, default=None)
+        return None if largest is None else (largest.parts * largest.share_read(batch), largest.parts)
+
     def kv_bytes_per_token(self, type_k: str = DEFAULT_KV_TYPE, type_v: str = DEFAULT_KV_TYPE) -> float | None:
         """Growth of one sequence's cache per token, while no sliding window is full yet; None when unknown."""
         return self.kv.bytes_per_token(type_k, type_v)

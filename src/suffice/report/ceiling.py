@@ -9,32 +9,58 @@ from suffice.units import TERA, format_bandwidth, format_bytes, format_memory, f
 
 if TYPE_CHECKING:
     from suffice.model.ceiling import Ceiling
-    from suffice.model.roofline import Roofs
 
 
-def ceiling_text(ceiling: Ceiling, roofs: Roofs, bandwidth_basis: str, facts: dict[str, Any]) -> str:
-    """The ceiling and what it was computed from."""
-    rows = [["what", "value", "from"]]
+def ceiling_text(ceiling: Ceiling, machine: dict[str, Any], facts: dict[str, Any]) -> str:
+    """The ceiling and what it was computed from; ``machine`` and ``facts`` are those of the JSON document."""
+    rows = [["what", "value", "from"], *_given_rows(ceiling, machine, facts), *_limit_rows(ceiling, machine, facts)]
+    lines = [plain_table([*rows, *_memory_rows(facts)])]
+    lines += [f"! {one_line(note)}" for note in machine["notes"]]
+    return "\n".join(lines)
+
+
+def _given_rows(ceiling: Ceiling, machine: dict[str, Any], facts: dict[str, Any]) -> list[list[str]]:
+    rows = []
     if "model" in facts:
         rows.append(
             ["model", one_line(str(facts["model"])), f"{facts['parameters']:,} parameters, {facts['architecture']}"]
         )
-    rows.append(["bandwidth", format_bandwidth(roofs.bandwidth_bytes_per_s), bandwidth_basis])
-    if roofs.peak_flop_per_s is not None:
-        rows.append(["peak compute", f"{roofs.peak_flop_per_s / TERA:.4g} TFLOP/s", "stated"])
+    rows.append(["bandwidth", format_bandwidth(machine["bandwidth_bytes_per_s"]), machine["bandwidth_basis"]])
+    peak = machine["peak_flop_per_s"]
+    if peak is not None:
+        rows.append(["peak compute", f"{peak / TERA:.4g} TFLOP/s", machine["peak_basis"] or "stated"])
     rows.append(["weights read per step", format_bytes(ceiling.streamed_bytes), "header" if facts else "stated"])
+    experts = facts.get("experts_touched")
+    if experts is not None:
+        rows.append(
+            [
+                "experts touched",
+                f"{experts['touched']:.3g} of {experts['count']}",
+                f"of a layer, in a step of {experts['batch']}, when routing is even",
+            ]
+        )
     if ceiling.kv_bytes_per_token is not None:
         rows.append(["KV cache per token", format_bytes(ceiling.kv_bytes_per_token), "header"])
-    rows.append(["decode", f"at most {ceiling.decode_tokens_per_second:.4g} tokens/s", f"bound by {ceiling.bound}"])
+    return rows
+
+
+def _limit_rows(ceiling: Ceiling, machine: dict[str, Any], facts: dict[str, Any]) -> list[list[str]]:
+    count = machine["device_count"]
+    together = "" if count == 1 else f", all {count} together"
+    rows = [
+        ["decode", f"at most {ceiling.decode_tokens_per_second:.4g} tokens/s{together}", f"bound by {ceiling.bound}"]
+    ]
+    split = facts.get("split_by_layers_decode_tokens_per_second")
+    if split is not None:
+        rows.append(["decode, split by layers", f"at most {split:.4g} tokens/s", "one stream, one device at a time"])
     if ceiling.prefill_tokens_per_second is not None:
         note = f"bound by {ceiling.prefill_bound}"
-        if roofs.peak_flop_per_s is None:
+        if machine["peak_flop_per_s"] is None:
             note += " (compute peak unknown: give --tflops)"
         rows.append(["prefill", f"at most {ceiling.prefill_tokens_per_second:.4g} tokens/s", note])
     if ceiling.ttft_s is not None:
         rows.append(["time to first token", f"at least {format_seconds(ceiling.ttft_s)}", "prefill and one step"])
-    rows += _memory_rows(facts)
-    return plain_table(rows)
+    return rows
 
 
 def _memory_rows(facts: dict[str, Any]) -> list[list[str]]:
