@@ -363,6 +363,23 @@ def test_file_that_changes(site: Site) -> None:
     assert "the file changed while it was being read" in refusal(f"{site.url}/m.gguf")
 
 
+@pytest.mark.parametrize("mark", ["ETag", "Last-Modified"])
+def test_file_that_is_replaced_by_one_of_the_same_size(site: Site, mark: str) -> None:
+    """What the server says of the version counts as well."""
+    start, size = large_model()
+
+    def behave(handler: Handler, _path: str) -> bool:
+        first, last = (int(number) for number in handler.headers["Range"].removeprefix("bytes=").split("-"))
+        told = {"Content-Range": f"bytes {first}-{last}/{size}", mark: f'"{len(site.requests)}"'}
+        handler.answer(206, told, size=last - first + 1)
+        handler.send(start[first : last + 1])
+        return True
+
+    site.behave = behave
+
+    assert "the file changed while it was being read" in refusal(f"{site.url}/m.gguf")
+
+
 def test_cut_off_file_is_refused_like_a_local_one(site: Site) -> None:
     """All checks of the local reader hold: tensors must end within the size that the server states."""
     start, size = small_model()
@@ -408,6 +425,36 @@ def test_slow_server_is_given_up(site: Site, monkeypatch: pytest.MonkeyPatch) ->
     site.files["/m.gguf"] = small_model()
 
     assert "did not come within" in refusal(f"{site.url}/m.gguf")
+
+
+@pytest.mark.parametrize(
+    ("start", "drop"),
+    [
+        (b"HTTP/1.1 200 OK\r\nX-Slow: ", b"a"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 206 OK\r\nContent-Range: bytes 0-9/10\r\nTransfer-Encoding: chunked\r\n\r\n5;", b"x"),
+    ],
+    ids=["headers", "interim answers", "chunk extension"],
+)
+def test_server_that_drips_is_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch, start: bytes, drop: bytes) -> None:
+    """Answers that never begin are bounded in time too, though each byte comes soon after the one before."""
+    monkeypatch.setattr(remote_fetch, "_MAX_TOTAL_S", 0.3)
+    left = threading.Event()
+
+    def behave(handler: Handler, _path: str) -> bool:
+        try:
+            handler.wfile.write(start)
+            while not left.wait(0.01):
+                handler.wfile.write(drop)
+        except OSError:
+            left.set()  # the client has gone, as it should
+        handler.close_connection = True
+        return True
+
+    site.behave = behave
+
+    assert "did not come within" in refusal(f"{site.url}/m.gguf")
+    assert left.wait(5)
 
 
 def test_no_server_and_no_tls(site: Site) -> None:

@@ -59,6 +59,12 @@ def toy(layers: int = 2, *, tied: bool = False, n_vocab: int = 512) -> GgufHeade
     return slice_header(sizes)
 
 
+def named(name: str) -> GgufHeader:
+    """A slice of a model whose name tells llama.cpp which special tokens it has."""
+    header = toy()
+    return replace(header, metadata={**header.metadata, "general.name": name})
+
+
 def with_experts(header: GgufHeader, n_expert: int = 8, n_used: int = 2) -> GgufHeader:
     """The same slice as a mixture of experts."""
     tensors = []
@@ -90,8 +96,8 @@ def evaluate(engine: LlamaCppEngine, path: Path) -> Any:  # noqa: ANN401  # the 
 
 @pytest.mark.parametrize(
     "header",
-    [toy(), toy(4), toy(tied=True), with_experts(toy()), toy(n_vocab=100), toy(15)],
-    ids=["two layers", "four layers", "tied", "experts", "no tokenizer", "64 parts"],
+    [toy(), toy(4), toy(tied=True), with_experts(toy()), toy(n_vocab=100), toy(15), named("Phi-3-mini")],
+    ids=["two layers", "four layers", "tied", "experts", "no tokenizer", "64 parts", "a name that means tokens"],
 )
 def test_the_engine_loads_and_evaluates_a_slice(engine: LlamaCppEngine, tmp_path: Path, header: GgufHeader) -> None:
     """A first part without tensors, parts that are shared, and empty parts: llama.cpp takes them all."""

@@ -208,6 +208,7 @@ def test_what_is_absent_is_what_the_library_has(fields: dict[str, object], attri
         ({"hidden_size": -64}, "must be from 1 to"),
         ({"hidden_size": 0}, "must be from 1 to"),
         ({"hidden_size": 10**12}, "must be from 1 to"),
+        ({"vocab_size": 1 << 24}, "field 'vocab_size' must be from 1 to"),
         ({"hidden_size": 10**5000}, "a far larger number"),
         ({"hidden_size": 65}, "no multiple of the 4 heads"),
         ({"hidden_size": [64] * 100_000}, "must be a whole number"),

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers.gguf_writer import ToyLlama
 from suffice.errors import ModelFileError, SufficeError, UsageError
+from suffice.loaders.gguf import read_gguf_header
 from suffice.loaders.model_file import ModelFile
-from suffice.loaders.reference import resolve_model
+from suffice.loaders.reference import resolve_model, shown_reference
 from suffice.loaders.shape_model import ShapeModel, shape_hash
+
+if TYPE_CHECKING:
+    from suffice.model.gguf_header import GgufHeader
 
 CONFIGS = Path(__file__).parents[1] / "data" / "hf_configs"
 LLAMA_CONFIG = {
@@ -164,6 +169,49 @@ def test_missing_files(reference: str, tmp_path: Path) -> None:
     """A path that leads nowhere is called that, Windows' drive letters included."""
     with pytest.raises(ModelFileError):
         resolve_model(reference, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "http:/me:hunter2@localhost/m.gguf",
+        "http://me:hunt/er2@localhost/m.gguf",
+        "http://me:hunter2@localhost:port/m.gguf",
+        "http://me:hunter2@[localhost/m.gguf",
+        " http://me:hunter2@localhost:1/m.gguf",
+        "ftp://me:hunter2@localhost/m.gguf",
+        "ssh+git://me:hunter2@localhost/m.gguf:q4_0",
+        "https://me:hunter2@localhost/model?token=hunter2",
+        "https://me:hunter2@localhost/model.gguf?token=hunter2:q4_x",
+    ],
+)
+def test_no_message_repeats_a_secret(reference: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However an address is mistyped: neither the refusal nor the name for people has its password."""
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "*")
+    with pytest.raises(SufficeError) as caught:
+        resolve_model(reference)
+
+    assert "hunt" not in str(caught.value)
+    assert "hunt" not in shown_reference(reference)
+
+
+def test_the_recipe_of_an_address_stands_behind_its_query(monkeypatch: pytest.MonkeyPatch, gguf: Path) -> None:
+    """A signed address keeps its signature, and what is no recipe's name belongs to the query."""
+    asked: list[str] = []
+
+    def read(url: str) -> GgufHeader:
+        asked.append(url)
+        return read_gguf_header(gguf)
+
+    monkeypatch.setattr("suffice.loaders.remote.read_remote_gguf_header", read)
+    url = "https://host/toy.gguf?until=12:00"
+
+    assert shape_of(f"{url}:Q4_0").reference == "https://host/toy.gguf:q4_0"
+    assert shape_of(url).reference == "https://host/toy.gguf"
+    assert asked == [url, url]
+    assert shown_reference(f"{url}:q4_0") == "https://host/toy.gguf:q4_0"
+    assert shown_reference("llama-2-7b:q4_0") == "llama-2-7b:q4_0"
 
 
 HOSTILE = [

@@ -7,8 +7,12 @@ import json
 import os
 import shutil
 import stat
+import subprocess
+import sys
 import time
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +29,7 @@ from suffice.slices.parts import plan_files
 from suffice.units import TERA
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from suffice.model.gguf_header import GgufHeader, MetadataValue
 
@@ -75,6 +79,9 @@ def test_a_slice_is_read_back_as_it_was_asked_for(root: Path) -> None:
         item.name: (item.dims, item.type_name, item.n_bytes) for item in wanted.tensors
     }
     for key, value in wanted.metadata.items():
+        if key == "general.name":  # of which llama.cpp makes special tokens that the vocabulary does not have
+            assert key not in found.metadata
+            continue
         assert found.metadata[key] == (pytest.approx(value) if isinstance(value, float) else value)
     assert len(found.metadata["tokenizer.ggml.tokens"]) == 300  # type: ignore[arg-type]  # a tuple
 
@@ -402,9 +409,102 @@ def test_what_a_killed_process_left_is_swept_when_it_is_old(root: Path) -> None:
     assert [path.name for path in (root / "tmp").iterdir()] == ["new"]
 
 
+_OTHER_PROCESS = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from test_slice_cache import FakeBlocks, SliceCache, header
+
+class Waiting(FakeBlocks):
+    def blocks(self, *args, **options):
+        if sys.argv[3] == "writing":
+            print("there", flush=True)
+            sys.stdin.read()
+        return super().blocks(*args, **options)
+
+cache = SliceCache(Path(sys.argv[2]))
+cache.obtain(header(5), Waiting(), progress=lambda step: None)
+print("there", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def other_process(root: Path, until: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process that writes a slice of 5 layers, or uses it; killed at the end if it is still there."""
+    tests = Path(__file__).parent
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tests.parent), *filter(None, sys.path)])}
+    with subprocess.Popen(
+        [sys.executable, "-c", _OTHER_PROCESS, str(tests), str(root), until],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "there\n"
+            yield process
+        finally:
+            process.kill()
+
+
+@posix
+def test_what_a_killed_process_left_goes_at_once(root: Path) -> None:
+    """Nothing that another process is writing is swept, however the cache is cleared; all of it is as soon as that process is dead."""
+    with other_process(root, "writing") as process:
+        SliceCache(root).clear()
+        obtain(SliceCache(root), header(2))
+        assert len(list((root / "tmp").iterdir())) == 1
+        process.kill()
+        process.wait()
+
+        obtain(SliceCache(root), header(3))
+
+    assert list((root / "tmp").iterdir()) == []
+
+
+@posix
+def test_what_another_process_uses_is_not_removed(root: Path) -> None:
+    """Neither clearing nor making room takes a slice from a process that uses it; when the process has ended, both do."""
+    own = plan_files(header(3)).n_bytes
+    with other_process(root, "using") as process:
+        SliceCache(root).clear()
+        (entry,) = SliceCache(root).entries()
+        assert entry.layers == 5
+        os.utime(entry.path, (1, 1))
+        with pytest.raises(OutputError, match="in use beside it"):
+            obtain(SliceCache(root, limit_bytes=own), header(3, width=128))
+        assert SliceCache(root).entries()[-1].layers == 5
+        process.kill()
+        process.wait()
+
+        obtain(SliceCache(root, limit_bytes=own), header(3, width=128))
+
+    assert [entry.layers for entry in SliceCache(root).entries()] == [3]
+    assert SliceCache(root).clear() > 0
+    assert everything(root) == []
+
+
+@posix
+def test_a_cache_without_locks_still_works(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the file system has no locks nothing is known to be in use, and writing, reusing and clearing go on."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.lockf", refuse)
+    cache = SliceCache(root)
+    path = obtain(cache, header(2))
+    assert obtain(SliceCache(root), header(2)) == path
+    assert read_gguf_header(path).n_files == 16
+    assert SliceCache(root).clear() > 0
+    assert everything(root) == []
+
+
 @posix
 def test_another_process_that_was_quicker_is_welcome(root: Path) -> None:
-    """Two processes write the same slice at the same time: both get it, and there is one."""
+    """Two processes write the same slice at the same time: both get it, and there is one, with one copy of each part."""
 
     class Racing(FakeBlocks):
         """While the first writes, the second does all."""
@@ -419,6 +519,7 @@ def test_another_process_that_was_quicker_is_welcome(root: Path) -> None:
 
     assert read_gguf_header(path).n_files == 16
     assert len(SliceCache(root).entries()) == 1
+    assert SliceCache(root).total_bytes() == pytest.approx(plan_files(header()).n_bytes, abs=500)
     assert list((root / "tmp").iterdir()) == []
 
 
@@ -548,8 +649,9 @@ def test_what_a_tokenizer_needs_is_replaced(root: Path) -> None:
         "tokenizer.chat_template": LongText(n_bytes=10**7),
         "general.long": LongText(n_bytes=10**7),
         "general.alignment": 64,
+        "general.basename": "Phi-3",
+        "general.file_type": 2,
         "split.count": 3,
-        "general.tags": ("a", "b"),
     }
 
     found = read_gguf_header(obtain(SliceCache(root), replace(wanted, metadata={**wanted.metadata, **real}))).metadata
@@ -559,8 +661,8 @@ def test_what_a_tokenizer_needs_is_replaced(root: Path) -> None:
         1,
         16,
     )
-    assert found["general.tags"] == ("a", "b")
-    assert not {"tokenizer.chat_template", "general.long", "general.alignment"} & set(found)
+    assert {key for key in found if key.startswith("general.")} == {"general.architecture", "general.file_type"}
+    assert "tokenizer.chat_template" not in found
 
 
 @pytest.mark.parametrize(("layers", "count"), [(14, 16), (15, 64), (62, 64), (63, 256)])

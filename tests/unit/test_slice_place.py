@@ -41,6 +41,13 @@ def test_the_place_follows_the_environment(tmp_path: Path, monkeypatch: pytest.M
     assert (SliceCache().root, SliceCache().limit_bytes) == (tmp_path / "given", 5 * MEGA)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="homes of others are those of POSIX")
+def test_a_home_that_is_not_there_is_told() -> None:
+    """~somebody must be somebody."""
+    with pytest.raises(UsageError, match=r"SUFFICE_CACHE_DIR.*whole path"):
+        default_root({"SUFFICE_CACHE_DIR": "~no-such-user-here/x"}, "linux")
+
+
 @pytest.mark.parametrize(
     ("text", "n_bytes"), [("8GiB", 8 * GIB), ("1.5 gb", GIGA * 3 // 2), ("12", 12), ("2TiB", 2048 * GIB), ("7b", 7)]
 )

@@ -50,13 +50,17 @@ def test_two_sockets_are_planned_as_one() -> None:
 
 
 def test_an_instance_has_what_others_measured_or_its_accelerators() -> None:
-    """c7i.4xlarge by its measured bandwidth, marked as a lower bound; gn7e by its A100."""
-    cpu, gpu = target(instance="c7i.4xlarge"), target(instance="ecs.gn7e-c16g1.4xlarge")
+    """c7i.4xlarge by its measured bandwidth, marked as a lower bound; a machine with A10s by all of them."""
+    cpu = target(instance="c7i.4xlarge")
+    gpu_machine = next(m for m in shipped().instances if m.accelerator_device == "a10" and m.accelerator_count == 2)
+    gpu = target(instance=gpu_machine.key)
 
     assert 50 * GIGA < cpu.roofs.bandwidth_bytes_per_s < 200 * GIGA
     assert any("lower bound" in note for note in cpu.notes)
-    assert "A100" in gpu.source
-    assert gpu.roofs.bandwidth_bytes_per_s > 1.5 * TERA
+    assert "2 x NVIDIA A10" in gpu.source
+    assert gpu.roofs.bandwidth_bytes_per_s == 2 * 600 * GIGA
+    with pytest.raises(UsageError, match="A100, whose figures are not known"):  # SXM or PCIe: nobody says
+        target(instance="ecs.gn7e-c16g1.4xlarge")
 
 
 @pytest.mark.parametrize(

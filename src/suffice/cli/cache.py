@@ -66,7 +66,7 @@ def clear(
     ] = None,
     json_output: options.Json = False,
 ) -> None:
-    """Empty the cache. Only what suffice wrote is deleted.
+    """Empty the cache. Only what suffice wrote is deleted, and nothing that a run is using.
 
     Example: suffice cache clear --older-than 7d
     """
@@ -80,7 +80,8 @@ def clear(
     if json_output:
         print_json({"path": str(opened.root), "freed_bytes": freed, "total_bytes": left})
         return
-    print_text(f"{format_memory(freed)} freed in {opened.root}, {format_memory(left)} left")
+    kept = " (in use by a run)" if left and older_than is None else ""
+    print_text(f"{format_memory(freed)} freed in {opened.root}, {format_memory(left)} left{kept}")
 
 
 def path(json_output: options.Json = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
 
 LEAST_CANDIDATES: Final = 2
 MOST_CANDIDATES: Final = 16
+# Words and commas only: an address or a path with a comma in it is one model.
+_RECIPES: Final = re.compile(r"(?P<shape>.+):(?P<recipes>[\w\s]*,[\w\s,]*)", re.DOTALL)
 _HASH_CHARACTERS: Final = 8
-_STEM_CHARACTERS: Final = 100
+_STEM_BYTES: Final = 100  # a name may have 255, or 143 on an encrypted disk, and a file being written has a longer one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,30 +46,49 @@ def wanted(models: Sequence[str]) -> tuple[Wanted, ...]:
         UsageError: too few or too many, one of them twice, an unknown name or recipe.
         ModelFileError: a file that is not there or not usable.
     """
-    from suffice.loaders.reference import resolve_model
+    from suffice.loaders.reference import resolve_model, shown_reference
 
     names = [name for model in models for name in spelled_out(model)]
     if not LEAST_CANDIDATES <= len(names) <= MOST_CANDIDATES:
         raise UsageError(f"a comparison takes {LEAST_CANDIDATES} to {MOST_CANDIDATES} models, not {len(names)}")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise UsageError(f"{twice} is there twice; leave one out")
+        raise UsageError(f"{shown_reference(twice)} is there twice; leave one out")
     found = []
-    for name in names:
+    for name, shown in zip(names, _shown(names), strict=True):
         try:
-            found.append(Wanted(name=name, model=resolve_model(name)))
+            found.append(Wanted(name=shown, model=resolve_model(name)))
         except UnsupportedShapeError as error:
-            found.append(Wanted(name=name, refused=str(error)))
+            found.append(Wanted(name=shown, refused=str(error)))
     _refuse_equal(found)
     return tuple(found)
 
 
+def _shown(names: Sequence[str]) -> list[str]:
+    """The names without what may be secret in them, each of them another one."""
+    from suffice.loaders.reference import shown_reference
+
+    seen: Counter[str] = Counter()
+    shown = []
+    for name in map(shown_reference, names):
+        seen[name] += 1
+        shown.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return shown
+
+
 def spelled_out(model: str) -> list[str]:
     """``shape:q4_k_m,q8_0`` is two candidates: ``["shape:q4_k_m", "shape:q8_0"]``."""
-    shape, colon, recipes = model.rpartition(":")
-    if not colon or "," not in recipes or Path(model).exists():
+    match = _RECIPES.fullmatch(model)
+    if match is None or _is_there(Path(model)):
         return [model]
-    return [f"{shape}:{recipe.strip()}" for recipe in recipes.split(",") if recipe.strip()]
+    return [f"{match['shape']}:{recipe.strip()}" for recipe in match["recipes"].split(",") if recipe.strip()]
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # longer than a path can be
+        return False
 
 
 def _refuse_equal(found: Sequence[Wanted]) -> None:
@@ -105,7 +127,7 @@ def record_paths(folder: Path, candidates: Sequence[Wanted], *, resume: bool) ->
     for one in candidates:
         stem = _stem(one.name)
         if stems[stem.casefold()] > 1:
-            stem += "-" + hashlib.sha256(one.name.encode()).hexdigest()[:_HASH_CHARACTERS]
+            stem += "-" + hashlib.sha256(one.name.encode(errors="surrogatepass")).hexdigest()[:_HASH_CHARACTERS]
         path = folder / f"{stem}.json"
         if not resume and path.exists():
             raise UsageError(f"{path} exists; go on with the records there by --resume, or give another --out")
@@ -114,7 +136,8 @@ def record_paths(folder: Path, candidates: Sequence[Wanted], *, resume: bool) ->
 
 
 def _stem(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "-._" else "_" for c in name)[-_STEM_CHARACTERS:]
+    letters = "".join(c if c.isalnum() or c in "-._" else "_" for c in name)
+    return letters.encode()[-_STEM_BYTES:].decode(errors="ignore")  # the end: recipes are there
 
 
 def earlier_record(path: Path, request: RunRequest, bench: Workbench) -> RunRecord | None:
@@ -134,7 +157,24 @@ def earlier_record(path: Path, request: RunRequest, bench: Workbench) -> RunReco
             bench.check_finished(record, request)
         except UsageError as error:
             raise UsageError(f"{path}: {error}") from error
+        if _has_other_lengths(record, request):
+            raise UsageError(
+                f"{path}: the record to keep was made with another depth or prompt; leave out --resume or use the same"
+            )
     return record
+
+
+def _has_other_lengths(record: RunRecord, request: RunRequest) -> bool:
+    """Whether it was made for other lengths; shorter ones are the same where they were shortened to fit the budget."""
+    prefill, decode = record.measurement.prefill, record.measurement.decode
+    if prefill is not None and prefill.prompt_tokens > request.prompt_tokens:
+        return True
+    deepest = max((series.depth for series in decode), default=request.depth)
+    told = any(f"depth was shortened from {request.depth} " in warning for warning in record.warnings)
+    may_be_shorter = (
+        told or not request.lengths_stated
+    )  # what nobody asked for is shortened without a word, never to nothing
+    return deepest != request.depth and not (0 < deepest < request.depth and may_be_shorter)
 
 
 def measure_one(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _MAX_CONFIG_BYTES: Final = 4 * MIB  # those of quantized models list thousands of modules
 _MAX_NAME_CHARACTERS: Final = 120
+_MAX_VOCABULARY: Final = 1 << 21  # eight times Gemma's; a stand-in must name every token
 _MAX_HEADS: Final = 4096
 _MAX_HEAD_LENGTH: Final = 65_536
 _MAX_CONTEXT: Final = 1 << 36
@@ -123,7 +124,7 @@ def _spec(document: Mapping[str, object], *, name: str, source: str) -> ModelSpe
         n_head=n_head,
         n_head_kv=n_head if latent else _n_head_kv(fields, family, n_head),
         head_length=_head_length(fields, latent, n_embd, n_head),
-        n_vocab=fields.needed("padded_vocab_size", "vocab_size"),
+        n_vocab=fields.needed("padded_vocab_size", "vocab_size", largest=_MAX_VOCABULARY),
         tied=_tied(outer, inner, family),
         n_ff=_n_ff(fields, family, n_embd) if has_dense else None,
         feed_forward=family.feed_forward,

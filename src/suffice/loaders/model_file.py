@@ -65,7 +65,7 @@ def describe_model(model: ModelFile | ShapeModel, *, type_k: str, type_v: str, w
         identity = {"shape_sha256": shape_hash(model.header), "shape_source": model.source}
     else:
         whole, sampled = _hashes(model.parts) if with_hash else (None, None)
-        identity = {"file_name": model.path.name, "sha256": whole, "sampled_sha256": sampled}
+        identity = {"file_name": _printable_name(model.path), "sha256": whole, "sampled_sha256": sampled}
     return ModelRecord(
         name=model.reference if isinstance(model, ShapeModel) else shape.name,
         file_bytes=shape.file_bytes,
@@ -83,6 +83,11 @@ def describe_model(model: ModelFile | ShapeModel, *, type_k: str, type_v: str, w
         kv_state_bytes=float(shape.kv.state_bytes_per_sequence),
         context_length=shape.context_length,
     )
+
+
+def _printable_name(path: Path) -> str:
+    """The file's name; bytes in it that are no UTF-8 cannot stand in a record and are replaced."""
+    return path.name.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="replace")
 
 
 def _kv_layers(shape: ModelShape, type_k: str, type_v: str) -> tuple[KvLayers, ...]:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from suffice.model.gguf_header import GgufHeader
     from suffice.model.spec import ModelSpec
 
-_URL: Final = re.compile(r"https?:/", re.IGNORECASE)  # a path swallows the second slash
+# Also what only nearly is one: it can hold a password, which no message may repeat. A path swallows the second slash.
+_URL: Final = re.compile(r"\s*(?:https?:/|[a-z][a-z0-9+.-]+://)", re.IGNORECASE)
 _RECIPE: Final = re.compile(r"(?P<shape>.+):(?P<recipe>[A-Za-z0-9_]{2,16})", re.DOTALL)
 _GGUF: Final = ".gguf"
 
@@ -58,6 +59,16 @@ def resolve_model(reference: str, *, folder: Path | None = None, in_slices: bool
     if match is None:
         raise _not_found(reference)
     return _shape(reference, match["shape"], match["recipe"], folder)
+
+
+def shown_reference(reference: str) -> str:
+    """What may be printed and recorded of what a user wrote: all of it, but of a URL no user, password and query."""
+    if not _URL.match(reference):
+        return reference
+    from suffice.loaders.remote import shown_url  # noqa: PLC0415  # rarely needed
+
+    url, recipe = _url_and_recipe(reference)
+    return shown_url(url) if recipe is None else f"{shown_url(url)}:{recipe}"
 
 
 def _file(path: Path, reference: str, *, in_slices: bool) -> ModelFile | ShapeModel:
@@ -100,22 +111,35 @@ def _spec(shape: str, path: Path) -> tuple[ModelSpec, str]:
 def _remote(reference: str) -> ShapeModel:
     from suffice.loaders.remote import is_remote_gguf, read_remote_gguf_header, shown_url  # noqa: PLC0415  # httpx is slow
 
-    match = _RECIPE.fullmatch(reference)
-    recipe = None
-    if not is_remote_gguf(reference) and match is not None and is_remote_gguf(match["shape"]):
-        reference, recipe = match["shape"], canonical_recipe(match["recipe"])
-    if not is_remote_gguf(reference):
+    url, recipe = _url_and_recipe(reference)
+    shown = shown_url(url)
+    if not is_remote_gguf(url):
         raise ModelFileError(
-            f"{shown_url(reference)}: servers cannot be measured yet; give a GGUF file, the address of one (it ends in .gguf), or a shape "
-            "such as llama-3.1-8b:q4_k_m"
+            f"{shown}: servers cannot be measured yet; give a GGUF file, the address of one (http or https, and it ends in .gguf), or a "
+            "shape such as llama-3.1-8b:q4_k_m"
         )
-    header = read_remote_gguf_header(reference)
-    shown = shown_url(reference)
+    header = read_remote_gguf_header(url)
     if recipe is not None:
         return shape_model(
             quantized_header(header, recipe), reference=f"{shown}:{recipe}", source=f"{shown}, quantized as {recipe}"
         )
     return shape_model(header, reference=shown, source=shown)
+
+
+def _url_and_recipe(reference: str) -> tuple[str, str | None]:
+    """The URL, and the recipe that stands behind it; a query may end in anything, so there only a recipe's name is taken for one."""
+    from suffice.loaders.remote import is_remote_gguf  # noqa: PLC0415  # rarely needed
+
+    text = reference.strip()
+    match = _RECIPE.fullmatch(text)
+    if match is None or not is_remote_gguf(match["shape"]):
+        return text, None
+    try:
+        return match["shape"], canonical_recipe(match["recipe"])
+    except UsageError:
+        if is_remote_gguf(text):
+            return text, None
+        raise
 
 
 def _not_found(reference: str) -> ModelFileError | UsageError:

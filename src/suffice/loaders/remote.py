@@ -31,8 +31,17 @@ def is_remote_gguf(text: str) -> bool:
 
 
 def shown_url(text: str) -> str:
-    """A URL for messages: without user, password, query and fragment, which can hold secrets."""
-    url = urlsplit(text)
+    """A URL for messages: without user, password, query and fragment, which can hold secrets.
+
+    Of an address with a slip, such as a password with a slash in it, only the scheme is left: what is what in it is not known.
+    """
+    try:
+        url = urlsplit(text.strip())
+        known = url.hostname is not None and (url.port or 0) >= 0
+    except ValueError:  # a port that is no number, half a bracket
+        known = False
+    if not known:
+        return f"{text.strip().partition(':')[0].lower()}://..."[:_LONGEST_SHOWN]
     host = url.netloc.rpartition("@")[2]
     return f"{url.scheme}://{quote(host, safe=_UNRESERVED)}{quote(url.path, safe=_UNRESERVED)}"[:_LONGEST_SHOWN]
 

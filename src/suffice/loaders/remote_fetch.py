@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import socket
+import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Self
 
@@ -15,7 +17,7 @@ from suffice.errors import ModelFileError
 from suffice.units import KIB, MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
 
 _FIRST_FETCH_BYTES: Final = 512 * KIB
@@ -25,6 +27,7 @@ _MAX_REDIRECTS: Final = 5
 _PATIENCE_S: Final = 15.0  # for one answer, or the next piece of it
 _MAX_TOTAL_S: Final = 180.0
 _SCHEMES: Final = frozenset({"http", "https"})
+_CONNECTED: Final = ("connect_tcp.complete", "start_tls.complete")  # ends of the names of httpcore's events
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})", re.ASCII)
 _ADVICE: Final = "download the file yourself and give its path"
 _STATUS_REASONS: Final = {
@@ -44,6 +47,10 @@ class Fetcher:
         self._progress = progress
         self._fetched_bytes = 0
         self._end_s = time.monotonic() + _MAX_TOTAL_S
+        self._sockets: list[socket.socket] = []
+        # A server that sends a byte now and then keeps httpx reading headers for days: no timeout of a single read ends that.
+        self._guard = threading.Timer(_MAX_TOTAL_S, self._cut)
+        self._guard.daemon = True
         try:
             self._client = httpx.Client(
                 timeout=_PATIENCE_S,
@@ -56,12 +63,33 @@ class Fetcher:
             ) from None
 
     def __enter__(self) -> Self:
+        self._guard.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._guard.cancel()
         self._client.close()
+
+    def _watch(self, event: str, info: Mapping[str, object]) -> None:
+        """Remember the socket of each new connection, so that it can be cut."""
+        if not event.endswith(_CONNECTED):
+            return
+        found = getattr(info.get("return_value"), "get_extra_info", lambda _: None)("socket")
+        if isinstance(found, socket.socket):
+            self._sockets.append(found)
+            if self._is_late():
+                self._cut()
+
+    def _cut(self) -> None:
+        """End every read that is waiting; called from a thread of its own."""
+        for one in self._sockets:
+            with suppress(OSError):  # it is closed already
+                one.shutdown(socket.SHUT_RDWR)
+
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._end_s
 
     def open(self, url: httpx.URL | str, first: int, last: int, shown: str) -> httpx.Response:
         """The answer to a request for the bytes from ``first`` to ``last``: 200 or 206, its content not yet read, to be closed.
@@ -69,8 +97,9 @@ class Fetcher:
         Raises:
             ModelFileError: no such answer.
         """
-        with _in_words(shown):
-            request = self._client.build_request("GET", url, headers={"Range": f"bytes={first}-{last}"})
+        with self._in_words(shown):
+            headers = {"Range": f"bytes={first}-{last}"}
+            request = self._client.build_request("GET", url, headers=headers, extensions={"trace": self._watch})
             response = self._follow(request, shown)
         reason = _refusal(response)
         if reason is not None:
@@ -84,7 +113,7 @@ class Fetcher:
         Raises:
             ModelFileError: the connection broke, or the bounds are reached.
         """
-        with _in_words(shown):
+        with self._in_words(shown):
             for piece in response.iter_raw():
                 self._fetched_bytes += len(piece)
                 self._raise_if_beyond(shown)
@@ -112,10 +141,19 @@ class Fetcher:
             raise ModelFileError(
                 f"{shown}: its header is larger than that of any model; the file is damaged or made to harm"
             )
-        if time.monotonic() > self._end_s:
+        if self._is_late():
             raise ModelFileError(
                 f"{shown}: its header did not come within {_MAX_TOTAL_S:.0f} s; try a faster connection"
             )
+
+    @contextmanager
+    def _in_words(self, shown: str) -> Iterator[None]:
+        try:
+            with _in_words(shown):
+                yield
+        except ModelFileError:
+            self._raise_if_beyond(shown)  # what broke off because it was cut did not just break off
+            raise
 
 
 class RemoteBlocks:
@@ -131,7 +169,7 @@ class RemoteBlocks:
         response = fetcher.open(url, 0, _FIRST_FETCH_BYTES - 1, shown)
         self._response = response
         self._url = response.url  # behind the redirects
-        self._etag = response.headers.get("ETag")
+        self._mark = _mark(response)
         try:
             if response.status_code == HTTPStatus.OK:
                 self.size = self._whole_size(response)
@@ -177,7 +215,7 @@ class RemoteBlocks:
             if response.status_code != HTTPStatus.PARTIAL_CONTENT:
                 raise ModelFileError(f"{self._shown}: the server no longer sends parts of the file; try again later")
             size = self._announced(response, first, first + count - 1)
-            if (size, response.headers.get("ETag")) != (self.size, self._etag):
+            if (size, _mark(response)) != (self.size, self._mark):
                 raise ModelFileError(f"{self._shown}: the file changed while it was being read; try again")
             self._take(response, count)
         finally:
@@ -235,6 +273,12 @@ class RemoteBlocks:
 
     def _too_short(self) -> ModelFileError:
         return ModelFileError(f"{self._shown}: the server sent less than it announced; try again, or {_ADVICE}")
+
+
+def _mark(response: httpx.Response) -> tuple[str | None, str | None]:
+    """What differs when the file was replaced; the time counts where there is no tag, for mirrors agree on tags only."""
+    tag = response.headers.get("ETag")
+    return tag, response.headers.get("Last-Modified") if tag is None else None
 
 
 def _refusal(response: httpx.Response) -> str | None:

@@ -1,7 +1,8 @@
 """The cache of slices: a slice that was written once is used again, and all of them together stay below a limit.
 
 Several processes may use one cache at the same time. What appears under its final name is complete: it was written under ``tmp``,
-flushed to disk and renamed. A slice keeps its parts by links of its own, so that nobody can remove them from under it.
+flushed to disk and renamed. A slice keeps its parts by links of its own, so that nobody can remove them from under it; and a slice that
+a process uses is locked (:mod:`suffice.slices.locks`), so that no other process removes it to make room.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import os
 import tempfile
 import time
+import weakref
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +19,9 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.errors import OutputError
 from suffice.slices.contents import Contents
-from suffice.slices.folder import CacheFolder, remove
+from suffice.slices.folder import CacheFolder, own_prefix, remove
 from suffice.slices.gguf_write import write_gguf
+from suffice.slices.locks import hold, unused
 from suffice.slices.parts import plan_files
 from suffice.slices.place import LIMIT_VARIABLE, ROOT_VARIABLE, default_limit_bytes, default_root
 from suffice.units import KIB, MIB, format_memory
@@ -69,7 +72,7 @@ class SliceCache:
     def obtain(self, header: GgufHeader, blocks: BlockSource, *, progress: Callable[[str], None]) -> Path:
         """The first part file of a slice with this header, written if it is not there yet.
 
-        While this object is used, it never removes what it gave out.
+        While this object lives, neither it nor another process removes what it gave out.
 
         Raises:
             OutputError: the cache cannot be written, the disk or the cache's limit is too small, or something strange is there.
@@ -80,6 +83,7 @@ class SliceCache:
         self._folder.create()
         with self._folder.errors("write"):
             target = self._folder.slices / plan.key
+            self._hold(target)  # first: what is complete then stays complete
             if not self._is_complete(target, plan):
                 remove(target)
                 self._make_room(plan)
@@ -113,7 +117,7 @@ class SliceCache:
             return self._folder.total_bytes()
 
     def clear(self, older_than_s: float | None = None) -> int:
-        """Remove all slices, or those not used for ``older_than_s``; returns the bytes that this freed.
+        """Remove all slices, or those not used for ``older_than_s``; returns the bytes that this freed. What another process uses stays.
 
         Raises:
             OutputError: the folder is not ours, or something in it cannot be removed.
@@ -125,7 +129,7 @@ class SliceCache:
         with self._folder.errors("clear"):
             for entry in self.entries():
                 if older_than_s is None or now_s - entry.last_used_s >= older_than_s:
-                    remove(entry.path)
+                    _remove_unused(entry.path)
             if older_than_s is None:
                 self._folder.sweep(older_than_s=0)
             else:
@@ -153,7 +157,7 @@ class SliceCache:
         for entry in oldest_first:
             if self._folder.total_bytes() + needed <= self.limit_bytes:
                 break
-            remove(entry.path)
+            _remove_unused(entry.path)
             self._folder.remove_unused_parts(keep)
         self._raise_if_too_large(plan, needed)
 
@@ -161,18 +165,19 @@ class SliceCache:
         total = self._folder.total_bytes() + needed
         if total > self.limit_bytes:
             raise OutputError(
-                f"{plan.name} with {plan.layers} layers and what is in use beside it take {format_memory(total)}, but the cache "
+                f"{plan.name}: with what is in use beside it that takes {format_memory(total)}, but the cache "
                 f"may take {format_memory(self.limit_bytes)}; raise {LIMIT_VARIABLE} (8GiB, for example)"
             )
         free = self._folder.free_bytes()
         if needed + _SPARE_DISK_BYTES > free:
             raise OutputError(
-                f"{plan.name} with {plan.layers} layers needs {format_memory(needed)} in {self.root}, where {format_memory(free)} are "
+                f"{plan.name}: needs {format_memory(needed)} in {self.root}, where {format_memory(free)} are "
                 f"free; free some space, or set {ROOT_VARIABLE} to a folder on another disk (or in memory: /dev/shm/suffice)"
             )
 
     def _build(self, target: Path, plan: SliceFiles, contents: Contents, progress: Callable[[str], None]) -> None:
-        building = Path(tempfile.mkdtemp(dir=self._folder.temporary, prefix=f"{plan.key[:12]}-"))
+        building = Path(tempfile.mkdtemp(dir=self._folder.temporary, prefix=own_prefix()))
+        self._hold(building)
         try:
             for index, part in enumerate(plan.parts):
                 self._place_part(building / plan.file_name(index), part, contents, progress)
@@ -181,15 +186,34 @@ class SliceCache:
         finally:
             remove(building)
 
+    def _hold(self, folder: Path) -> None:
+        """Keep other processes from removing a folder, wherever it is renamed to, while this object lives."""
+        descriptor = hold(folder) if folder.is_dir() and not folder.is_symlink() else None
+        if descriptor is not None:
+            weakref.finalize(self, os.close, descriptor)
+
     def _place_part(self, link: Path, part: PartPlan, contents: Contents, progress: Callable[[str], None]) -> None:
-        if self._folder.part_is_intact(part.key, part.layout):
-            with suppress(FileNotFoundError):  # another process may remove it right now; then it is written again
-                self._folder.link_part(part.key, link)
-                return
+        if self._links_to_part(link, part):
+            return
         if part.role != "empty":
             progress(f"writing {part.role} ({format_memory(part.n_bytes)})")
-        write_gguf(link, part.layout, contents.fill)
+        written = link.with_name(f"new-{link.name}")
+        write_gguf(written, part.layout, contents.fill)
+        if self._links_to_part(link, part):  # another process wrote the same meanwhile: one copy is enough
+            remove(written)
+            return
+        written.replace(link)
         self._folder.publish(link, part.key)
+
+    def _links_to_part(self, link: Path, part: PartPlan) -> bool:
+        """Make ``link`` lead to the part if there is one; False when there is none, or it is just being removed."""
+        if not self._folder.part_is_intact(part.key, part.layout):
+            return False
+        try:
+            self._folder.link_part(part.key, link)
+        except FileNotFoundError:
+            return False
+        return True
 
     def _rename(self, building: Path, target: Path, plan: SliceFiles) -> None:
         if not self._is_complete(building, plan):
@@ -197,8 +221,16 @@ class SliceCache:
         try:
             building.rename(target)
         except OSError:
+            self._hold(target)
             if not self._is_complete(target, plan):  # else another process was quicker, with the same slice
                 raise
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove a slice unless another process uses it."""
+    with unused(folder) as free:
+        if free:
+            remove(folder)
 
 
 def _write_info(path: Path, plan: SliceFiles) -> None:

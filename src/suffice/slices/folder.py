@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from suffice.errors import OutputError
+from suffice.slices.locks import has_lock, unused
 from suffice.slices.place import ROOT_VARIABLE
 from suffice.units import SECONDS_PER_HOUR
 
@@ -196,11 +197,13 @@ class CacheFolder:
                     remove(path)
 
     def sweep(self, older_than_s: float = _ABANDONED_AFTER_S) -> None:
-        """Delete what a killed process left half-written."""
+        """Delete what a killed process left half-written: at once where a lock tells that nobody writes it, else when it is old."""
         now_s = time.time()
         for path in _children(self.temporary):
-            with suppress(FileNotFoundError):
-                if now_s - path.lstat().st_mtime >= older_than_s:
+            with suppress(FileNotFoundError), unused(path) as free:
+                # Locks tell nothing of this process.
+                telling = has_lock(path) and not path.name.startswith(own_prefix())
+                if free and (telling or now_s - path.lstat().st_mtime >= older_than_s):
                     remove(path)
 
     def total_bytes(self) -> int:
@@ -219,6 +222,11 @@ class CacheFolder:
     def free_bytes(self) -> int:
         """Free space of the disk."""
         return shutil.disk_usage(self.root).free
+
+
+def own_prefix() -> str:
+    """How the names begin of what this process writes under ``tmp``."""
+    return f"{os.getpid()}-"
 
 
 def remove(path: Path) -> None:

@@ -32,6 +32,8 @@ _PART_COUNTS: Final = (16, 64, 256)
 _LAYER: Final = re.compile(r"blk\.(\d+)\.")
 _EMBEDDING: Final = "token_embd.weight"
 _BEFORE_LAYERS: Final = 2  # parts without layers
+# What llama.cpp computes by. Names are for people, and yet it gives tokens traits by them: a "phi-3" must have "<|endoftext|>".
+_GENERAL: Final = frozenset({"general.architecture", "general.file_type", "general.quantization_version"})
 _EMBEDDING_DIMS: Final = 2
 
 
@@ -122,11 +124,9 @@ def _first_metadata(header: GgufHeader, count: int) -> dict[str, object]:
     """The model's metadata with a vocabulary of ours; what only a tokenizer or a person needs is left out."""
     values: dict[str, object] = {}
     for key, value in header.metadata.items():
-        if key.startswith(("tokenizer.", "split.", "general.alignment")):
+        if key.startswith(("tokenizer.", "split.")) or (key.startswith("general.") and key not in _GENERAL):
             continue
         if isinstance(value, LongArray | LongText):
-            if key.startswith("general."):
-                continue
             raise ModelFileError(f"{header.source}: metadata key {key!r} is too long to be copied into a slice")
         values[key] = value
     architecture = metadata_of(header).architecture

@@ -28,7 +28,12 @@ _UNITS: Final = {
 def default_root(environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:
     """The cache's folder; it need not exist."""
     if environment.get(ROOT_VARIABLE):
-        return Path(environment[ROOT_VARIABLE]).expanduser()
+        try:
+            return Path(environment[ROOT_VARIABLE]).expanduser()
+        except RuntimeError as error:  # ~somebody who is not known here
+            raise UsageError(
+                f"{ROOT_VARIABLE}: {environment[ROOT_VARIABLE]!r} is in no home folder; write the whole path"
+            ) from error
     if platform == "win32" and environment.get("LOCALAPPDATA"):
         return Path(environment["LOCALAPPDATA"]) / "suffice"
     given = environment.get("XDG_CACHE_HOME", "")
