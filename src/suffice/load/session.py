@@ -1,0 +1,168 @@
+"""One run from the user's wishes to its result: look at the server, send the load, sum it up."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+import signal
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from suffice import __version__
+from suffice.errors import UsageError
+from suffice.load.probe import Probe, probe
+from suffice.load.prompts import made_prompts, prompts_of
+from suffice.load.result import LoadResult, LoadSettings
+from suffice.load.runner import LoadRun, LoadRunner, new_client
+from suffice.load.settings import Loop
+from suffice.load.trace import load_trace, trace_asks
+from suffice.model.load_checks import check_client, check_server, doubts
+from suffice.model.load_metrics import Limits, Window, summarize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from suffice.load.endpoint import Endpoint
+    from suffice.load.settings import Ask, LoadPlan
+
+_FEW_ROUNDS: Final = 2  # requests per user below which a closed loop has no steady state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What is asked: the user's prompts, a trace's, or made ones of a length."""
+
+    prompt_tokens: int = 256
+    output_tokens: int | None = 64
+    shared_prefix: int = 0
+    prompts: Path | None = None
+    trace: Path | None = None
+    trace_speed: float = 1.0
+    exact_length: bool = True
+    temperature: float | None = None
+
+    @property
+    def made(self) -> bool:
+        """Whether prompts are made up, so that no two of them begin alike."""
+        return self.prompts is None
+
+    def words(self, seed: int) -> str:
+        """Where prompts come from, for the record."""
+        if self.prompts is not None:
+            return f"the file {self.prompts.name}, in order"
+        kind = f"lengths of the trace {self.trace.name}" if self.trace is not None else f"{self.prompt_tokens} words"
+        return f"made with seed {seed}, {kind}, {self.shared_prefix or 'no'} words shared"
+
+
+def run_session(
+    plan: LoadPlan, content: Content, endpoint: Endpoint, limits: Limits, progress: Callable[[str], None]
+) -> LoadResult:
+    """Run a plan against a server.
+
+    Raises:
+        UsageError: files that cannot be used, nobody there, or access refused; once the load has begun nothing is raised.
+    """
+    salt = secrets.token_hex(4)  # a second run with the same seed must not meet its own prompts in the server's cache
+    plan, asks, arrivals = _work(plan, content, f"{plan.seed} {salt}")
+    started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    found, run = asyncio.run(_run(plan, content, endpoint, asks, arrivals, progress))
+    settings = LoadSettings(
+        url=endpoint.shown,
+        api=endpoint.api,
+        model=found.endpoint.model,
+        prompts=content.words(plan.seed),
+        prompt_salt=salt,
+        prompt_tokens=content.prompt_tokens if content.made and content.trace is None else None,
+        output_tokens=content.output_tokens,
+        shared_prefix=content.shared_prefix,
+        accepted=found.accepted,
+        temperature=content.temperature,
+        keep_alive=endpoint.keep_alive,
+        plan=plan,
+        limits=limits,
+    )
+    return summed_up(run, found, settings, started_at, unique=content.made and not content.shared_prefix)
+
+
+def _work(plan: LoadPlan, content: Content, seed: str) -> tuple[LoadPlan, Iterator[Ask], list[float] | None]:
+    """The plan with its end, the requests, and the arrival times of a trace."""
+    if content.trace is None:
+        if content.prompts is not None:
+            return plan, prompts_of(content.prompts, content.output_tokens), None
+        return plan, made_prompts(content.prompt_tokens, content.output_tokens, seed, content.shared_prefix), None
+    if content.prompts is not None:
+        raise UsageError("--trace and --prompts contradict each other: a trace decides the lengths of its prompts")
+    arrivals = load_trace(content.trace)
+    times = [arrival.at_s / content.trace_speed for arrival in arrivals]
+    if plan.duration_s is not None:
+        times = [at_s for at_s in times if at_s < plan.duration_s]
+    if plan.requests is not None:
+        times = times[: plan.requests + plan.warm_up]
+    plan = replace(plan, requests=max(1, len(times) - plan.warm_up))
+    return plan, trace_asks(arrivals, seed), times
+
+
+async def _run(
+    plan: LoadPlan,
+    content: Content,
+    endpoint: Endpoint,
+    asks: Iterator[Ask],
+    arrivals: list[float] | None,
+    progress: Callable[[str], None],
+) -> tuple[Probe, LoadRun]:
+    first = next(asks)  # a file that cannot be used is found before the server is bothered
+    progress(f"looking at {endpoint.shown}")
+    async with new_client(endpoint, plan.connect_timeout_s) as client:
+        found = await probe(client, endpoint, plan.timeout_s, exact_length=content.exact_length)
+    runner = LoadRunner(plan, found.endpoint, found.accepted, content.temperature)
+    loop = asyncio.get_running_loop()
+
+    def interrupt() -> None:
+        loop.remove_signal_handler(signal.SIGINT)  # a second Ctrl-C is Python's own
+        runner.stop()
+
+    with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows, or not the main thread
+        loop.add_signal_handler(signal.SIGINT, interrupt)
+    try:
+        run = await runner.run(
+            itertools.chain((first,), asks), lambda sent, ended: progress(f"{sent} sent, {ended} ended"), arrivals
+        )
+    finally:
+        with suppress(NotImplementedError, ValueError, RuntimeError):
+            loop.remove_signal_handler(signal.SIGINT)
+    return found, run
+
+
+def summed_up(run: LoadRun, found: Probe, settings: LoadSettings, started_at: str, *, unique: bool) -> LoadResult:
+    """The result of a run."""
+    window = Window(from_ns=run.sending_from_ns, until_ns=run.sending_until_ns, unsteady=_unsteady(settings.plan, run))
+    return LoadResult(
+        suffice_version=__version__,
+        started_at=started_at,
+        settings=settings,
+        summary=summarize(run.rows, settings.limits, window),
+        client=check_client(run.rows, run.client.lags_s, run.client.cpu_share),
+        server=check_server(run.rows),
+        warnings=(*found.warnings, *doubts(run.rows, prompts_are_unique=unique)),
+        interrupted=run.interrupted,
+        ended_early=run.ended_early,
+        probe_rows=found.rows,
+        rows=run.rows,
+    )
+
+
+def _unsteady(plan: LoadPlan, run: LoadRun) -> str | None:
+    """Why the window is not a steady state; None when nothing speaks against it."""
+    measured = sum(not row.warm_up for row in run.rows)
+    if run.sending_until_ns <= run.sending_from_ns:
+        return "fewer than two measured requests: there are no rates"
+    if plan.loop is Loop.CLOSED and plan.concurrency is not None:
+        if plan.warm_up < plan.concurrency:
+            return "the warm-up is shorter than one request a user: the rates include the start"
+        if measured < _FEW_ROUNDS * plan.concurrency:
+            return "fewer than two measured requests a user: the rates are those of a start"
+    return None

@@ -1,0 +1,136 @@
+"""Traces of arrivals: the Mooncake form, the Azure form, and a plain one."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from suffice.errors import UsageError
+from suffice.load.prompts import made_prompt, read_jsonl
+from suffice.load.settings import MAX_REQUESTS, Ask
+from suffice.loaders.files import read_small_file
+from suffice.units import MIB, MILLISECONDS_PER_SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_MAX_TRACE_BYTES: Final = 256 * MIB
+_AZURE: Final = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
+_FRACTION_DIGITS: Final = 6  # what datetime reads; Azure writes seven
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """One arrival of a trace; ``at_s`` counts from the trace's first."""
+
+    at_s: float
+    prompt_tokens: int | None
+    output_tokens: int | None
+    prompt: str | None = None
+
+
+def load_trace(path: Path) -> tuple[Arrival, ...]:
+    """The arrivals of a file in order of time, the first at 0.
+
+    JSON lines: ``timestamp`` (ms), ``input_length``, ``output_length`` (Mooncake), or ``arrival_s`` with ``prompt`` or
+    ``prompt_tokens`` and ``output_tokens``. CSV: ``TIMESTAMP,ContextTokens,GeneratedTokens`` (Azure).
+
+    Raises:
+        UsageError: the file or one of its lines cannot be used.
+    """
+    text = read_small_file(path, limit_bytes=_MAX_TRACE_BYTES, error=UsageError)
+    first = text.lstrip().split("\n", 1)[0]
+    if all(name in first for name in _AZURE) and not first.startswith("{"):
+        arrivals = _azure(text, path)
+    else:
+        arrivals = [_from_object(document, f"{path} line {number}") for number, document in read_jsonl(path)]
+    if not arrivals:
+        raise UsageError(f"{path} holds no arrivals")
+    if len(arrivals) > MAX_REQUESTS:
+        raise UsageError(f"{path} holds {len(arrivals)} arrivals, more than the {MAX_REQUESTS} that one run may send")
+    arrivals.sort(key=lambda arrival: arrival.at_s)
+    start_s = arrivals[0].at_s
+    return tuple(
+        Arrival(
+            at_s=arrival.at_s - start_s,
+            prompt_tokens=arrival.prompt_tokens,
+            output_tokens=arrival.output_tokens,
+            prompt=arrival.prompt,
+        )
+        for arrival in arrivals
+    )
+
+
+def trace_asks(arrivals: tuple[Arrival, ...], seed: int | str) -> Iterator[Ask]:
+    """The requests of a trace: its own prompts, or made ones of its lengths that share no prefix."""
+    for index, arrival in enumerate(arrivals):
+        if arrival.prompt is not None:
+            yield Ask(index=index, prompt=arrival.prompt, output_tokens=arrival.output_tokens)
+        else:
+            yield made_prompt(index, arrival.prompt_tokens or 1, arrival.output_tokens, seed)
+
+
+def _azure(text: str, path: Path) -> list[Arrival]:
+    arrivals = []
+    reader = csv.DictReader(io.StringIO(text.lstrip()))
+    for row in reader:
+        where = f"{path} line {reader.line_num}"
+        arrivals.append(
+            Arrival(
+                at_s=_moment_s(row.get("TIMESTAMP"), where),
+                prompt_tokens=_length(row.get("ContextTokens"), "ContextTokens", where),
+                output_tokens=_length(row.get("GeneratedTokens"), "GeneratedTokens", where),
+            )
+        )
+    return arrivals
+
+
+def _moment_s(text: str | None, where: str) -> float:
+    whole, _, fraction = (text or "").strip().partition(".")
+    try:
+        moment = datetime.fromisoformat(f"{whole}.{fraction[:_FRACTION_DIGITS]:0<6}" if fraction else whole)
+    except ValueError as error:
+        raise UsageError(f"{where}: {(text or '')[:40]!r} is not a time") from error
+    return moment.timestamp() if moment.tzinfo else (moment - datetime(1970, 1, 1)).total_seconds()  # noqa: DTZ001  # differences only
+
+
+def _from_object(document: dict[str, Any], where: str) -> Arrival:
+    if "timestamp" in document:
+        return Arrival(
+            at_s=_number(document["timestamp"], "timestamp", where) / MILLISECONDS_PER_SECOND,
+            prompt_tokens=_length(document.get("input_length"), "input_length", where),
+            output_tokens=_length(document.get("output_length"), "output_length", where),
+        )
+    if "arrival_s" not in document:
+        raise UsageError(f"{where} has neither 'timestamp' (Mooncake, ms) nor 'arrival_s'")
+    prompt = document.get("prompt")
+    if prompt is not None and not (isinstance(prompt, str) and prompt):
+        raise UsageError(f"{where}: 'prompt' is not a text")
+    output = document.get("output_tokens")
+    return Arrival(
+        at_s=_number(document["arrival_s"], "arrival_s", where),
+        prompt_tokens=None if prompt else _length(document.get("prompt_tokens"), "prompt_tokens", where),
+        output_tokens=None if output is None else _length(output, "output_tokens", where),
+        prompt=prompt,
+    )
+
+
+def _number(value: object, name: str, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise UsageError(f"{where}: {name} {value!r} is not a number from 0 on")
+    return float(value)
+
+
+def _length(value: object, name: str, where: str) -> int:
+    try:
+        length = int(value) if isinstance(value, str) else value
+    except ValueError:
+        length = None
+    if isinstance(length, bool) or not isinstance(length, int) or length < 0:
+        raise UsageError(f"{where}: {name} {value!r} is not a whole number from 0 on")
+    return max(1, length)  # no request has an empty prompt, and none generates nothing

@@ -1,0 +1,197 @@
+"""What is asked of a server: when requests come, and how long they are."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from suffice.model.demand import Lengths
+
+    Tokens = NDArray[np.int64]
+    Seconds = NDArray[np.float64]
+
+_Z95 = 1.6448536269514722  # standard normal quantile of 0.95
+
+
+class LengthModel(Protocol):
+    """Where lengths come from."""
+
+    def draw(self, generator: np.random.Generator, count: int) -> Tokens:
+        """So many lengths in tokens, each at least 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedLength:
+    """All alike."""
+
+    tokens: int
+
+    def __post_init__(self) -> None:
+        if self.tokens < 1:
+            raise ValueError(f"a length is at least 1 token, not {self.tokens}")
+
+    def draw(self, generator: np.random.Generator, count: int) -> Tokens:  # noqa: ARG002  # nothing is drawn
+        """So many equal lengths."""
+        return np.full(count, self.tokens, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LognormalLength:
+    """Log-normal through a median and a 95th percentile."""
+
+    lengths: Lengths
+
+    def draw(self, generator: np.random.Generator, count: int) -> Tokens:
+        """Lengths, rounded to tokens."""
+        sigma = math.log(self.lengths.p95 / self.lengths.p50) / _Z95
+        values = self.lengths.p50 * np.exp(sigma * generator.standard_normal(count))
+        return np.maximum(1, np.rint(values)).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmpiricalLength:
+    """Drawn with replacement from lengths that were seen; or the very lengths in their order, again from the start when they end."""
+
+    tokens: tuple[int, ...]
+    in_order: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.tokens or min(self.tokens) < 1:
+            raise ValueError("lengths are at least 1 token, and there is at least one")
+
+    def draw(self, generator: np.random.Generator, count: int) -> Tokens:
+        """So many of them."""
+        known = np.array(self.tokens, dtype=np.int64)
+        if self.in_order:
+            return np.resize(known, count)
+        drawn: Tokens = known[generator.integers(0, len(known), count)]
+        return drawn
+
+
+class ArrivalKind(StrEnum):
+    """The gaps of an open loop."""
+
+    CONSTANT = "constant"
+    POISSON = "poisson"
+    GAMMA = "gamma"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenArrivals:
+    """Requests come whatever the server does.
+
+    Attributes:
+        rate_per_s: mean number of requests a second.
+        kind: how the gaps are drawn.
+        cv: coefficient of variation of gamma gaps (1 is Poisson, over 1 comes in bursts).
+    """
+
+    rate_per_s: float
+    kind: ArrivalKind = ArrivalKind.POISSON
+    cv: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate_per_s < math.inf or not 0 < self.cv < math.inf:
+            raise ValueError("a rate of arrivals and the variation of their gaps are positive numbers")
+
+    def times(self, generator: np.random.Generator, count: int) -> Seconds:
+        """Ascending times. The same seed at another rate gives the same pattern, faster or slower."""
+        match self.kind:
+            case ArrivalKind.CONSTANT:
+                return np.arange(count, dtype=np.float64) / self.rate_per_s
+            case ArrivalKind.POISSON:
+                gaps = generator.standard_exponential(count)
+            case ArrivalKind.GAMMA:
+                gaps = generator.gamma(self.cv**-2, self.cv**2, count)
+        times: Seconds = np.cumsum(gaps) / self.rate_per_s
+        return times
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenArrivals:
+    """Times that are known, in seconds from the start, ascending; all zero: a queue that is there at the start."""
+
+    times_s: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if any(not 0 <= time < math.inf for time in self.times_s) or list(self.times_s) != sorted(self.times_s):
+            raise ValueError("arrival times ascend and are not negative")
+
+    def times(self, generator: np.random.Generator, count: int) -> Seconds:  # noqa: ARG002  # nothing is drawn
+        """The first ``count`` of them."""
+        if count > len(self.times_s):
+            raise ValueError(f"{count} requests, but only {len(self.times_s)} arrival times")
+        return np.array(self.times_s[:count], dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedLoop:
+    """Users who send the next request some time after the last answer.
+
+    Attributes:
+        users: all send their first request at the start.
+        think_s: mean of exponential pauses; 0: none.
+    """
+
+    users: int
+    think_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.users < 1 or not 0 <= self.think_s < math.inf:
+            raise ValueError("a closed loop has at least 1 user and a think time that is not negative")
+
+
+Arrivals = OpenArrivals | GivenArrivals | ClosedLoop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """Arrivals and lengths of so many requests."""
+
+    arrivals: Arrivals
+    prompt: LengthModel
+    output: LengthModel
+    requests: int
+
+    def __post_init__(self) -> None:
+        if self.requests < 1:
+            raise ValueError(f"a load has at least 1 request, not {self.requests}")
+
+    def draw(self, seed: int) -> DrawnLoad:
+        """One realisation. Times, prompts and answers have streams of their own: a change of one leaves the others."""
+        streams = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(3)]
+        prompts = self.prompt.draw(streams[1], self.requests)
+        outputs = self.output.draw(streams[2], self.requests)
+        if isinstance(self.arrivals, ClosedLoop):
+            pauses = streams[0].standard_exponential(self.requests) * self.arrivals.think_s
+            return DrawnLoad(
+                prompts=prompts.tolist(), outputs=outputs.tolist(), users=self.arrivals.users, pauses_s=pauses.tolist()
+            )
+        times = self.arrivals.times(streams[0], self.requests)
+        return DrawnLoad(prompts=prompts.tolist(), outputs=outputs.tolist(), times_s=times.tolist())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnLoad:
+    """One realisation of a load; lists, because the event loop reads single values.
+
+    Attributes:
+        prompts: tokens of each prompt.
+        outputs: tokens of each answer.
+        times_s: arrival times of an open loop; None in a closed one.
+        users: of a closed loop; 0 in an open one.
+        pauses_s: the pause after each request of a closed loop; None in an open one.
+    """
+
+    prompts: list[int]
+    outputs: list[int]
+    times_s: list[float] | None = None
+    users: int = 0
+    pauses_s: list[float] | None = None

@@ -1,0 +1,203 @@
+"""llama.cpp's server: slots, one token of each generating slot first, then prompts in the order of the slots.
+
+What was read in its source (tools/server/server-context.cpp, src/llama-batch.cpp) and is done here:
+
+- A request takes the free slot that was used least recently (of unused ones that with the highest number), at a boundary of
+  steps, in the order of arrival.
+- A step takes one token of each generating slot, then prompt tokens slot by slot until ``n_batch``. All its tokens come out at its
+  end; the last chunk of a prompt gives the first token.
+- A shared cache is cut into passes of ``n_ubatch`` tokens in order; caches that are apart are split equally over neighbouring
+  slots (``passes.separate_passes_s``).
+- An answer that reaches the end of its slot's context stops there; a prompt that fills the context is rejected.
+- When a shared cache is full, every request that is being processed fails.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from suffice.serving.engine import Engine
+from suffice.serving.passes import Neighbours, Part, separate_passes_s, shared_passes_s
+from suffice.serving.schedulers import KvLayout, LlamaCppScheduler, PromptEnd
+from suffice.serving.step_times import Jump, jump_of
+
+if TYPE_CHECKING:
+    from suffice.serving.curve import ServiceCurve
+    from suffice.serving.load import DrawnLoad
+    from suffice.serving.run import SimulatedRun
+
+_NEVER = float("inf")
+_CHECKPOINT_TOKENS = 4  # llama.cpp keeps the state so many tokens before the end of a prompt
+
+
+class SlotsEngine(Engine):
+    """The state of a llama.cpp server."""
+
+    def __init__(self, curve: ServiceCurve, scheduler: LlamaCppScheduler, drawn: DrawnLoad) -> None:
+        super().__init__(curve, scheduler, drawn)
+        slots = scheduler.slots
+        self._scheduler = scheduler
+        self._slots = slots
+        self._shared = scheduler.layout is KvLayout.UNIFIED
+        self._pass_tokens = min(scheduler.micro_batch_tokens, scheduler.batch_tokens)
+        self._free = deque(range(slots - 1, -1, -1))  # least recently used first
+        self._request = [-1] * slots
+        self._base = [0] * slots
+        self._generating = bytearray(slots + 1)  # 1: yes; the last is never one, and ends a run
+        self._reading: dict[int, int] = {}  # slot -> tokens of its prompt that are in the cache
+        self._finishing: list[int] = []  # heap of step * slots + slot
+        self._runs: list[Neighbours] | None = []  # of generating slots; None: they changed
+
+    def _work(self) -> bool:
+        if self._queue and self._free:
+            self._admit()
+        if self._reading:
+            self._mixed_step()
+        elif self._batch:
+            self._generate(self._finishing[0] // self._slots - self._steps)
+        else:
+            return False
+        return True
+
+    def _admit(self) -> None:
+        queue, free = self._queue, self._free
+        while queue and free:
+            number, slot = queue.popleft(), free.popleft()
+            self._recorder.start_s[number] = self._now
+            self._request[slot] = number
+            self._reading[slot] = 0
+
+    def _generating_runs(self) -> list[Neighbours]:
+        """The passes of a pure decode step: all generating slots at once, or each run of neighbours."""
+        if self._runs is not None:
+            return self._runs
+        runs: list[Neighbours] = []
+        if self._shared or self._batch == self._slots:
+            runs.append(Neighbours(self._slots - 1, self._batch, self._base_sum))
+        else:
+            flags, start = self._generating, self._generating.find(1)
+            while start >= 0:
+                end = flags.find(0, start)
+                runs.append(Neighbours(end - 1, end - start, sum(self._base[start:end])))
+                start = flags.find(1, end)
+        self._runs = runs
+        return runs
+
+    def _generate(self, steps: int) -> None:
+        """Jump: to the end of an answer, or to the first boundary of steps at which a newcomer finds a free slot."""
+        total = self._total_depth
+        if self._shared:
+            room = (self._capacity - total) // self._batch
+            if room < 1:
+                self._overflow()
+                return
+            steps = min(steps, room)
+        gap_s = self._source.next_s - self._now if self._free else _NEVER
+        runs = self._generating_runs()
+        if len(runs) == 1:
+            jump = self._times.jump(self._batch, total, steps, gap_s)
+        else:
+            jump = self._jump_of_runs(runs, steps, gap_s)
+        self._pass_time(jump.seconds, jump.steps)
+        self._finish_due()
+
+    def _jump_of_runs(self, runs: list[Neighbours], steps: int, gap_s: float) -> Jump:
+        """A jump whose steps are several passes."""
+        times, done = self._times, self._steps
+
+        def seconds_of(count: int) -> float:
+            return sum([times.steps_s(run.size, run.base_sum + run.size * done, count) for run in runs])
+
+        seconds = seconds_of(steps)
+        return Jump(steps, seconds) if seconds <= gap_s else jump_of(seconds_of, steps, gap_s, seconds)
+
+    def _finish_due(self) -> None:
+        """Answers whose last token came with the last step."""
+        finishing, end = self._finishing, (self._steps + 1) * self._slots
+        while finishing and finishing[0] < end:
+            slot = heappop(finishing) % self._slots
+            self._generating[slot] = 0
+            self._batch -= 1
+            self._base_sum -= self._base[slot]
+            self._runs = None
+            self._release(slot)
+
+    def _release(self, slot: int) -> None:
+        self._answered(self._request[slot])
+        self._free.append(slot)
+
+    def _mixed_step(self) -> None:
+        """One step: a token of each generating slot, and what fits of the prompts."""
+        parts, taken = self._prompt_parts()
+        depth = self._total_depth
+        if self._shared and depth + self._batch + self._read_tokens + taken > self._capacity:
+            self._overflow()
+            return
+        if self._shared:
+            seconds = shared_passes_s(self._times, self._pass_tokens, self._batch, depth, parts)
+        else:
+            runs = self._generating_runs()
+            seconds = separate_passes_s(self._times, self._pass_tokens, runs, self._steps, parts)
+        self._pass_time(seconds, 1, taken)
+        self._finish_due()
+        self._begin_answers()
+
+    def _prompt_parts(self) -> tuple[list[Part], int]:
+        """What the next step reads of prompts, in the order of the slots, and how many tokens that is."""
+        room = self._scheduler.batch_tokens - self._batch
+        parts, taken = [], 0
+        for slot in sorted(self._reading) if len(self._reading) > 1 else list(self._reading):
+            done = self._reading[slot]
+            chunk = self._chunk(self._recorder.prompt_tokens[self._request[slot]] - done, room - taken)
+            if chunk > 0:
+                parts.append(Part(slot, chunk, done))
+                self._reading[slot] = done + chunk
+                taken += chunk
+        return parts, taken
+
+    def _chunk(self, left: int, room: int) -> int:
+        if self._scheduler.prompt_end is PromptEnd.CHECKPOINTS:
+            for before_end in (_CHECKPOINT_TOKENS + self._pass_tokens, _CHECKPOINT_TOKENS):
+                if left > before_end:
+                    return min(left - before_end, room)
+        return min(left, room)
+
+    def _begin_answers(self) -> None:
+        """Prompts that are read: their first token is there."""
+        recorder = self._recorder
+        for slot, done in list(self._reading.items()):
+            number = self._request[slot]
+            if done < recorder.prompt_tokens[number]:
+                continue
+            del self._reading[slot]
+            self._read_tokens -= done
+            recorder.first_token_s[number] = self._now
+            left = recorder.output_tokens[number] - 1
+            if not left:
+                self._release(slot)
+                continue
+            base = done - self._steps
+            self._base[slot] = base
+            self._base_sum += base
+            self._batch += 1
+            self._generating[slot] = 1
+            self._runs = None
+            heappush(self._finishing, (self._steps + left) * self._slots + slot)
+
+    def _overflow(self) -> None:
+        """The shared cache is full: llama.cpp ends everything that is being processed with an error."""
+        for slot in range(self._slots):
+            if self._generating[slot] or slot in self._reading:
+                self._failed(self._request[slot])
+                self._free.append(slot)
+        self._generating = bytearray(self._slots + 1)
+        self._reading.clear()
+        self._finishing.clear()
+        self._batch, self._base_sum, self._read_tokens, self._runs = 0, 0, 0, None
+
+
+def simulate_slots(curve: ServiceCurve, scheduler: LlamaCppScheduler, drawn: DrawnLoad) -> SimulatedRun:
+    """One run of llama.cpp's server."""
+    return SlotsEngine(curve, scheduler, drawn).run()

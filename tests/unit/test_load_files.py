@@ -1,0 +1,185 @@
+"""What the user gives: prompts, traces, addresses, keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from suffice.errors import UsageError
+from suffice.load.endpoint import body_of, endpoint_of, key_from
+from suffice.load.prompts import made_prompts, prompts_of
+from suffice.load.settings import Accepted, Api, Ask
+from suffice.load.trace import load_trace, trace_asks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MOONCAKE = """{"timestamp": 1000, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47]}
+{"timestamp": 0, "input_length": 6, "output_length": 500, "hash_ids": [46]}
+"""
+AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
+2023-11-16 18:17:03.9799600,4808,10
+2023-11-16 18:17:05.2799600,3180,8
+2023-11-16 18:18:03.9799600,110,0
+"""
+PLAIN = """{"arrival_s": 2.5, "prompt": "hello", "output_tokens": 4}
+{"arrival_s": 3, "prompt_tokens": 7}
+"""
+
+
+def written(path: Path, text: str) -> Path:
+    """A file with a text."""
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_mooncakes_form(tmp_path: Path) -> None:
+    """Milliseconds become seconds, and arrivals are put in order."""
+    trace = load_trace(written(tmp_path / "t.jsonl", MOONCAKE))
+
+    assert [(item.at_s, item.prompt_tokens, item.output_tokens) for item in trace] == [(0.0, 6, 500), (1.0, 6955, 52)]
+
+
+def test_azures_form(tmp_path: Path) -> None:
+    """Times with seven digits are read, and an answer of no token is asked for as one of one."""
+    trace = load_trace(written(tmp_path / "t.csv", AZURE))
+
+    assert [item.at_s for item in trace] == pytest.approx([0.0, 1.3, 60.0])
+    assert [item.output_tokens for item in trace] == [10, 8, 1]
+
+
+def test_the_plain_form_and_its_requests(tmp_path: Path) -> None:
+    """A prompt of the trace's own is sent as it is; a length becomes a prompt of so many words."""
+    trace = load_trace(written(tmp_path / "t.jsonl", PLAIN))
+    asks = list(trace_asks(trace, seed=1))
+
+    assert [item.at_s for item in trace] == [0.0, 0.5]
+    assert (asks[0].prompt, asks[0].output_tokens) == ("hello", 4)
+    assert len((asks[1].prompt or "").split()) == 7
+    assert asks[1].output_tokens is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no json\n",
+        "[1]\n",
+        '{"input_length": 3}\n',
+        '{"timestamp": -1, "input_length": 3, "output_length": 3}\n',
+        '{"timestamp": 1, "input_length": "many", "output_length": 3}\n',
+        '{"timestamp": 1, "input_length": true, "output_length": 3}\n',
+        '{"arrival_s": 1e999, "prompt": "a"}\n',
+        '{"arrival_s": 1, "prompt": ""}\n',
+        '{"arrival_s": 1}\n',
+        "TIMESTAMP,ContextTokens,GeneratedTokens\nyesterday,1,1\n",
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n",
+    ],
+)
+def test_traces_that_are_none_are_refused(tmp_path: Path, text: str) -> None:
+    """One sentence says which file, and which line."""
+    with pytest.raises(UsageError, match=r"t\.jsonl"):
+        load_trace(written(tmp_path / "t.jsonl", text))
+
+
+def test_prompts_of_a_file_are_used_in_order_and_again(tmp_path: Path) -> None:
+    """Texts and messages, a length of their own or the run's."""
+    path = written(
+        tmp_path / "p.jsonl",
+        '{"prompt": "a", "output_tokens": 3}\n\n{"messages": [{"role": "user", "content": "b", "name": "x"}]}\n',
+    )
+    asks = prompts_of(path, 9)
+    first, second, third = next(asks), next(asks), next(asks)
+
+    assert (first.prompt, first.output_tokens) == ("a", 3)
+    assert (second.messages, second.output_tokens) == (({"role": "user", "content": "b"},), 9)
+    assert (third.prompt, third.index) == ("a", 2)
+
+
+@pytest.mark.parametrize("line", ['{"text": 1}', '{"prompt": "a", "output_tokens": 0}', '{"messages": []}', "{"])
+def test_prompts_that_are_none_are_refused(tmp_path: Path, line: str) -> None:
+    """The line is named."""
+    with pytest.raises(UsageError, match="line 1"):
+        next(prompts_of(written(tmp_path / "p.jsonl", line), None))
+
+
+def test_made_prompts_have_their_length_and_their_shared_prefix() -> None:
+    """Twelve words of which five are shared; a seed gives the same prompts again."""
+    prompts = made_prompts(12, 4, seed=3, shared_prefix=5)
+    words = [(next(prompts).prompt or "").split() for _ in range(3)]
+
+    assert [len(item) for item in words] == [12, 12, 12]
+    assert words[0][:5] == words[1][:5] == words[2][:5]
+    assert len({" ".join(item[5:]) for item in words}) == 3
+    assert next(made_prompts(12, 4, seed=3, shared_prefix=5)).prompt == " ".join(words[0])
+    with pytest.raises(UsageError, match="--shared-prefix"):
+        next(made_prompts(4, 4, seed=3, shared_prefix=5))
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://h:8080", "http://h:8080/v1/chat/completions"),
+        ("h:8080/", "http://h:8080/v1/chat/completions"),
+        ("https://h/v1", "https://h/v1/chat/completions"),
+        ("https://h/api/v3/chat/completions", "https://h/api/v3/chat/completions"),
+        ("http://[::1]:8000/v1/completions", "http://[::1]:8000/v1/chat/completions"),
+        ("https://h/v1?api-version=2", "https://h/v1/chat/completions?api-version=2"),
+    ],
+)
+def test_addresses_as_people_write_them(url: str, expected: str) -> None:
+    """With or without /v1 or the whole path."""
+    endpoint, warnings = endpoint_of(url, Api.CHAT)
+
+    assert endpoint.url == expected
+    assert warnings == []
+
+
+def test_credentials_of_an_address_are_taken_away() -> None:
+    """They are neither sent nor shown, and a warning says what to do."""
+    endpoint, warnings = endpoint_of("https://user:hunter2@h/v1?key=abc#x", Api.CHAT, key="sk-1")
+
+    shown = f"{endpoint!r} {endpoint.shown} {warnings}"
+    assert endpoint.base == "https://h/v1"
+    assert not any(secret in shown for secret in ("user", "hunter2", "abc", "sk-1"))
+    assert "--api-key-env" in warnings[0]
+    assert endpoint.without_secrets("no sk-1") == "no [key]"
+
+
+@pytest.mark.parametrize("url", ["ftp://u:hunter2@h", "http://", "http://u:hunter2@h:port", "http://[h"])
+def test_addresses_that_are_none_are_refused_without_repeating_them(url: str) -> None:
+    """They may hold a password."""
+    with pytest.raises(UsageError) as caught:
+        endpoint_of(url, Api.CHAT)
+
+    assert "hunter2" not in str(caught.value)
+
+
+def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing or an impossible one is refused by the variable's name, never by its value."""
+    monkeypatch.setenv("GOOD_KEY", "sk-1\n")
+    monkeypatch.setenv("BAD_KEY", "sk-\u2028hidden")
+
+    assert key_from("GOOD_KEY") == "sk-1"
+    assert key_from(None) is None
+    with pytest.raises(UsageError, match="BAD_KEY") as caught:
+        key_from("BAD_KEY")
+    assert "hidden" not in str(caught.value)
+    with pytest.raises(UsageError, match="NO_KEY"):
+        key_from("NO_KEY")
+
+
+def test_bodies_hold_what_the_server_takes() -> None:
+    """Fields that it refused are left out; without a length none is asked for."""
+    endpoint, _ = endpoint_of("h", Api.CHAT, model="m")
+    ask = Ask(index=0, prompt="a", output_tokens=5)
+
+    full = body_of(ask, endpoint, Accepted())
+    core = body_of(ask, endpoint, Accepted(usage=False, exact_length=False))
+    free = body_of(Ask(index=0, prompt="a"), endpoint, Accepted())
+
+    assert full["stream_options"] == {"include_usage": True}
+    assert (full["max_tokens"], full["min_tokens"], full["ignore_eos"]) == (5, 5, True)
+    assert set(core) == {"stream", "model", "messages", "max_tokens"}
+    assert "max_tokens" not in free
