@@ -26,8 +26,8 @@ from suffice.measure.engine.blocks import EngineBlocks
 from suffice.measure.engine.client import find_engine
 from suffice.measure.engine.seam import EngineSettings
 from suffice.measure.machine import RealMachine
-from suffice.measure.slice_run import LEAST_SLICES_BYTES, MODEL_SHARE, must_evict
-from suffice.measure.slice_series import EVICTED_STEPS, STEPS_PER_TURN, WAKING_STEPS
+from suffice.measure.slice_run import ENOUGH_TO_EMPTY, LEAST_SLICES_BYTES, MODEL_SHARE, may_be_cached
+from suffice.measure.slice_series import SINGLE_TURNS, STEPS_PER_TURN, WAKING_STEPS
 from suffice.model.blueprint import blueprint_header
 from suffice.model.extrapolation import extrapolate
 from suffice.model.layer_work import decode_work, prefill_work
@@ -72,6 +72,14 @@ CASES: Final = {
 }
 
 
+@dataclass(frozen=True)
+class Emptying:
+    """As in a run: single steps where the cache may hold a part of a slice, with or without something that empties it."""
+
+    single: bool
+    evict: Callable[[], None] | None
+
+
 @dataclass
 class Series:
     """Seconds of the steps of every session in every round, ``[session][round][step]``: the slices first, the whole file last."""
@@ -106,8 +114,8 @@ def open_all(
     return [stack.enter_context(engine.open(path, settings)) for path in paths]
 
 
-def decode_rounds(
-    sessions: Sequence[Session], depth: int, batch: int, rounds: int, evict: Callable[[], None] | None
+def decode_rounds(  # what is run, where, and how
+    sessions: Sequence[Session], depth: int, batch: int, rounds: int, emptying: Emptying
 ) -> Series:
     """Turns of all sessions at a depth; the caches hold at least that many tokens."""
     series = Series(f"decode, depth {depth}, batch {batch}", [[] for _ in sessions])
@@ -116,15 +124,15 @@ def decode_rounds(
         if batch > 1:
             session.spread(batch)
     for _ in range(rounds):
-        for own, session in zip(series.seconds, sessions, strict=True):
-            session.rewind(depth)
-            if evict is None:
-                own.append(list(session.decode(WAKING_STEPS + STEPS_PER_TURN, batch=batch)[WAKING_STEPS:]))
-                continue
+        for own in series.seconds:
             own.append([])
-            for _ in range(EVICTED_STEPS):
-                evict()
-                own[-1] += session.decode(1, batch=batch)
+        for _ in range(SINGLE_TURNS if emptying.single else 1):
+            for own, session in zip(series.seconds, sessions, strict=True):
+                session.rewind(depth)
+                if emptying.evict is not None:
+                    emptying.evict()
+                steps = 1 if emptying.single else WAKING_STEPS + STEPS_PER_TURN
+                own[-1] += session.decode(steps, batch=batch)[0 if emptying.single else WAKING_STEPS :]
     return series
 
 
@@ -171,12 +179,15 @@ def run_case(case: Case, engine: LlamaCppEngine, cache: SliceCache, blocks: Engi
     paths = [cache.obtain(header, blocks, progress=quiet) for header in headers]
     machine = RealMachine()
     facts = machine.facts()
-    read = min(shape_from_header(header).streamed_bytes() for header in headers)
-    evict = machine.cache_evictor() if must_evict(read, facts.llc_bytes or 0) else None
+    read = [shape_from_header(header).streamed_bytes() for header in headers[:-1]]
+    llc_bytes = facts.llc_bytes or 0
+    single = may_be_cached(min(read), llc_bytes)
+    evict = single and sum(read) - max(read) < ENOUGH_TO_EMPTY * llc_bytes
+    emptying = Emptying(single, machine.cache_evictor() if evict else None)
     lengths = ", ".join(f"{len(plan.layers)} ({plan.n_vocab} rows)" for plan in design.plans)
     print(
         f"\n{case.name} {case.recipe}, {model.shape.n_layer} layers, {model.header.tensor_bytes / GIB:.2f} GiB; slices of {lengths}; "
-        f"together {design_bytes(design) / GIB:.2f} GiB{'; cache emptied before each step' if evict else ''}"
+        f"together {design_bytes(design) / GIB:.2f} GiB{'; single steps' if single else ''}{', cache emptied before each' if evict else ''}"
     )
     results = []
 
@@ -199,7 +210,7 @@ def run_case(case: Case, engine: LlamaCppEngine, cache: SliceCache, blocks: Engi
                 for session in sessions:
                     session.prefill(depth)
             for batch in (1, BATCH):
-                series = decode_rounds(sessions, depth, batch, rounds, evict)
+                series = decode_rounds(sessions, depth, batch, rounds, emptying)
                 tell(series, decode_work(design, model.shape, depth, batch=batch))
     return results
 

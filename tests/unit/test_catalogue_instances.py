@@ -288,3 +288,17 @@ def test_long_names_do_not_flood_the_message() -> None:
         instance_named("x" * 1_000_000)
     assert len(str(raised.value)) < 300
     assert did_you_mean("", {"a": "A"}, "nothing") == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("name", "burstable"),
+    [
+        ("aws/t3.small", True),
+        ("aws/c7i.4xlarge", False),
+        ("azure/Standard_B1ms", True),
+        ("azure/Standard_D16as_v5", False),
+    ],
+)
+def test_machines_that_earn_their_cpu_time_are_known(name: str, burstable: bool) -> None:  # noqa: FBT001  # a parametrized expectation
+    """A short test flatters them, so nobody is told to buy one."""
+    assert instance_named(name).is_burstable is burstable

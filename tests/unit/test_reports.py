@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict, replace
+from datetime import date
 
 import pytest
 
@@ -20,6 +21,7 @@ from suffice.report.ceiling import ceiling_text
 from suffice.report.decision import check_document_json, decision_document, decision_text
 from suffice.report.json_values import finite, json_text
 from suffice.report.memo import memo_markdown
+from suffice.report.prospects import CheapestMachines
 from suffice.report.run import run_text
 from suffice.report.tables import display_width, markdown_table, markdown_text, one_line, plain_table
 
@@ -82,9 +84,11 @@ def test_check_prints_the_record_with_the_verdict_beside() -> None:
     """The run record's own fields are all there, unchanged, and the verdict's are added."""
     record = run_record()
 
-    document = json.loads(check_document_json(record, decide(NEED, [evidence_from(record)])))
+    machines = CheapestMachines(by_currency={}, judged=7, enough=0, today=date(2026, 11, 30))
+    document = json.loads(check_document_json(record, decide(NEED, [evidence_from(record)]), machines))
 
     assert document["verdict"] == "cpu"
+    assert (document["cheapest"], document["machines_judged"]) == ([], 7)
     assert {name: document[name] for name in asdict(record)} == json.loads(json_text(asdict(record)))
 
 
@@ -251,7 +255,17 @@ def test_a_ceiling_says_what_it_was_computed_from() -> None:
     """The article's laptop, with the source of each number."""
     roofs = Roofs(bandwidth_bytes_per_s=40e9)
 
-    text = ceiling_text(ceiling_of_bytes(3.5e9, roofs), roofs, "stated", {})
+    machine = {
+        "bandwidth_bytes_per_s": roofs.bandwidth_bytes_per_s,
+        "bandwidth_basis": "stated",
+        "peak_flop_per_s": None,
+        "peak_basis": None,
+        "device_count": 1,
+        "notes": ["a note"],
+    }
+    text = ceiling_text(ceiling_of_bytes(3.5e9, roofs), machine, {})
+
+    assert text.endswith("! a note")
 
     assert "at most 11.43 tokens/s" in text
     assert "40.00 GB/s" in text

@@ -5,6 +5,7 @@ None always means: not found, or not trusted. It never means 0.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -18,6 +19,17 @@ if TYPE_CHECKING:
 HOURS_PER_MONTH: Final = 730  # 8760 / 12, as cloud price lists count
 SHIPPED: Final = "shipped with suffice"  # the origin of a price that no file of the user and no refresh replaced
 DEFAULT_CHANNEL_BITS: Final = 64  # of DDR4 and DDR5 (two halves of 32), and of platforms that count in 64-bit channels
+
+
+# As the providers document them.
+_BURSTABLE: Final = MappingProxyType(
+    {
+        "aws": re.compile(r"t\d"),
+        "azure": re.compile(r"(Standard_)?B\d", re.IGNORECASE),
+        "gcp": re.compile(r"e2-(micro|small|medium)|f1-|g1-"),
+        "alicloud": re.compile(r"(ecs\.)?t\d"),
+    }
+)
 
 
 class Dtype(StrEnum):
@@ -180,6 +192,12 @@ class Instance:
     def key(self) -> str:
         """``aws/c7i.4xlarge``: names of different providers may be equal."""
         return f"{self.provider}/{self.name}"
+
+    @property
+    def is_burstable(self) -> bool:
+        """Whether its CPU time is earned as credits (AWS T, Azure B, Google's shared cores, Alibaba t5 and t6): a short test flatters it."""
+        pattern = _BURSTABLE.get(self.provider)
+        return pattern is not None and pattern.match(self.name) is not None
 
     @property
     def is_family(self) -> bool:

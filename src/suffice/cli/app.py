@@ -7,11 +7,24 @@ from typing import Annotated
 import typer
 
 from suffice import __version__
-from suffice.cli import bandwidth, cache, catalog, ceiling, check, compare, decide, guard, measure
+from suffice.cli import (
+    bandwidth,
+    cache,
+    catalog,
+    ceiling,
+    check,
+    compare,
+    decide,
+    guard,
+    load,
+    measure,
+    predict,
+    simulate,
+)
 
 _EPILOG = (
     "Exit codes: 0 done, enough or pass; 1 not enough or fail; 2 bad usage or bad input; 3 undecided or inconclusive. "
-    "Every command has --json. Nothing leaves this machine."
+    "Every command has --json. Nothing leaves this machine unless you ask."
 )
 
 
@@ -47,7 +60,10 @@ def build_app() -> typer.Typer:
     app.command("measure")(measure.measure)
     app.command("compare")(compare.compare)
     app.command("decide")(decide.decide)
+    app.command("predict")(predict.predict)
     app.command("guard")(guard.guard)
+    app.command("load")(load.load)
+    app.command("simulate")(simulate.simulate)
     app.add_typer(cache.build_cache_app(), name="cache")
     app.add_typer(catalog.build_catalog_app(), name="catalog")
     return app

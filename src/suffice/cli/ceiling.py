@@ -12,7 +12,11 @@ from suffice.cli import options
 from suffice.errors import UsageError
 
 if TYPE_CHECKING:
-    from suffice.cli.targets import Target
+    from suffice.catalogue.catalogue import Catalogue
+    from suffice.cli.targets import Target, TargetOptions
+    from suffice.decide.quantity import Quantity
+    from suffice.loaders.model_file import ModelFile
+    from suffice.loaders.shape_model import ShapeModel
     from suffice.model.ceiling import Ceiling, Workload
     from suffice.model.shape import ModelShape
 
@@ -68,13 +72,15 @@ def ceiling(
         raise UsageError("give either --weights in GB or --model with a shape or a GGUF file")
     if chart is not None:
         _check_chart(chart, model)
-    shape = None if model is None else resolve_model(model).shape  # before any measuring
+    resolved = None if model is None else resolve_model(model)  # before any measuring
+    shape = None if resolved is None else resolved.shape
     if model is None and (batch != 1 or depth != 0):
         raise UsageError("--batch and --depth need a --model: without one the KV cache is not known")
     asked = TargetOptions(
         bandwidth=bandwidth, device=device, instance=instance, count=count, tflops=tflops, dtype=dtype
     )
-    target = target_of(asked, load_catalogue(catalog).catalogue)
+    catalogue = load_catalogue(catalog).catalogue
+    target = target_of(asked, catalogue)
     if shape is not None and shape.context_length is not None and max(depth, prompt_tokens) > shape.context_length:
         raise UsageError(
             f"--depth {depth} and --prompt-tokens {prompt_tokens}: this model was made for {shape.context_length} tokens"
@@ -85,6 +91,8 @@ def ceiling(
         )
         result, facts = _of_model(shape, target, workload)
         facts |= _memory(shape, workload, target)
+        if resolved is not None and batch == 1:
+            facts["predicted"] = _predicted(asked, catalogue, resolved, depth, prompt_tokens)
         if chart is not None:
             _draw(chart, shape, workload, target)
     else:
@@ -142,6 +150,42 @@ def _experts(shape: ModelShape, batch: int) -> dict[str, float] | None:
     """Experts of a layer that a step of the batch reads when routing is even, E(1-(1-k/E)^B); None without experts."""
     coverage = shape.expert_coverage(batch)
     return None if coverage is None else {"touched": coverage[0], "count": coverage[1], "batch": batch}
+
+
+def _predicted(
+    asked: TargetOptions, catalogue: Catalogue, model: ModelFile | ShapeModel, depth: int, prompt_tokens: int
+) -> dict[str, Any] | None:
+    """What is to be expected of a device or a machine to rent, below its ceiling; None where nothing can be said."""
+    from suffice.loaders.prospects import StreamLengths, device_prospect, prospects_of
+
+    lengths = StreamLengths(prompt_tokens=prompt_tokens, depth=depth)
+    if asked.device is not None:
+        try:
+            found = device_prospect(catalogue.device_named(asked.device), model, lengths, count=asked.count)
+        except UsageError as error:
+            return {"reason": str(error)}
+    elif asked.instance is not None:
+        prospects = prospects_of([catalogue.instance_named(asked.instance)], catalogue, model, lengths)
+        if not prospects:
+            return None
+        found = prospects[0]
+    else:
+        return None
+    evidence = found.evidence
+    decode = evidence.decode[0].rate if evidence.decode else None
+    return {"decode": _range(decode), "prefill": _range(evidence.prefill_rate), "rests_on": list(found.rests_on)}
+
+
+def _range(rate: Quantity | None) -> dict[str, Any] | None:
+    if rate is None:
+        return None
+    return {
+        "tokens_per_second": rate.point,
+        "low": rate.low,
+        "high": rate.high,
+        "level": 0.8,
+        "basis": rate.basis.value,
+    }
 
 
 def _check_chart(chart: Path, model: str | None) -> None:

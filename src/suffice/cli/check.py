@@ -44,9 +44,12 @@ def check(
     flash_attention: options.FlashAttention = "auto",
     mmap: options.Mmap = True,
     in_slices: options.InSlices = False,
+    catalog: options.OwnCatalogue = None,
     json_output: options.Json = False,
 ) -> None:
     """From a demand to a verdict: measures bandwidth and model, compares, and writes a run record and a memo.
+
+    Beside the verdict on this machine it names the cheapest machines to rent that are predicted to be enough.
 
     Exit code 0: the CPU is enough (also with a thin margin); 1: it is not; 3: undecided, with what would settle it.
 
@@ -55,13 +58,16 @@ def check(
     from suffice.cli.asked import RunOptions, demand_of
     from suffice.cli.output import Progress, print_text, warn
     from suffice.cli.paths import check_outputs
+    from suffice.cli.prospects import cheapest_machines
     from suffice.cli.session import EngineChoice, run_and_save
     from suffice.cli.verdicts import VERDICT_EXIT_CODES, with_margin
     from suffice.decide.compare import decide as decide_machines
     from suffice.decide.evidence import evidence_from
+    from suffice.loaders.catalogue import load_catalogue
     from suffice.records.store import write_atomically
     from suffice.report.decision import check_document_json, decision_text
     from suffice.report.memo import memo_markdown
+    from suffice.report.prospects import prospects_text
     from suffice.report.run import run_text
 
     demand = with_margin(demand_of(demand_file, need), margin)
@@ -83,16 +89,20 @@ def check(
         mmap=mmap,
     )
     request = run_options.request(model_file, demand)
+    loaded = load_catalogue(catalog)  # before anything is measured: a slip in the user's file must not cost the time
     with Progress() as progress:
         choice = EngineChoice(name=engine, library=engine_library)
         record = run_and_save(request, choice, record_path, progress, resume=resume)
     decision = decide_machines(demand, [evidence_from(record)])
-    write_atomically(memo_path, memo_markdown(demand, decision, record))
-    warn(record.warnings)
+    machines = cheapest_machines(demand, model_file, loaded.catalogue, kv_type=kv_type)
+    write_atomically(memo_path, memo_markdown(demand, decision, record, machines))
+    warn([*record.warnings, *loaded.warnings])
     if json_output:
-        print_text(check_document_json(record, decision))
+        print_text(check_document_json(record, decision, machines))
     else:
         print_text(decision_text(decision))
+        print_text("")
+        print_text(prospects_text(machines))
         print_text("")
         print_text(run_text(record))
         print_text(f"\nrecord  {record_path}\nmemo    {memo_path}")

@@ -3,24 +3,47 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from suffice.cli import options
+from suffice.errors import UsageError
+
+if TYPE_CHECKING:
+    from suffice.decide.evidence import MachineEvidence
+    from suffice.model.demand import Demand
 
 
 def decide(
     demand_file: Annotated[Path, typer.Argument(metavar="DEMAND", help="A demand.toml.")],
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run records of one or more machines.")],
+    runs: Annotated[
+        list[Path] | None, typer.Argument(metavar="RUN...", help="Run records of one or more machines.")
+    ] = None,
+    instance: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--instance", help="Also a machine to rent, by its predicted speed: c7i.4xlarge. May be repeated."
+        ),
+    ] = None,
+    device: Annotated[
+        list[str] | None,
+        typer.Option("--device", help="Also a device of the catalogue, in the same way: l20. May be repeated."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="MODEL", help="The model for these. Default: the demand's."),
+    ] = None,
+    catalog: options.OwnCatalogue = None,
     margin: options.Margin = None,
     json_output: options.Json = False,
 ) -> None:
     """Decide from run records, with no engine and no model at hand; several machines are compared.
 
-    The least machine that is enough decides: a CPU before a GPU, the slower before the faster.
+    The least machine that is enough decides: a CPU before a GPU, the slower before the faster. Machines that nobody rented yet are judged by
+    the low and high ends of what is predicted of them.
 
-    Example: suffice decide demand.toml cpu-box.json gpu-box.json
+    Example: suffice decide demand.toml cpu-box.json --instance c7i.4xlarge
     """
     from suffice.cli.output import print_json, print_text, warn
     from suffice.cli.verdicts import VERDICT_EXIT_CODES, with_margin
@@ -31,12 +54,15 @@ def decide(
     from suffice.report.decision import decision_document, decision_text
 
     demand = with_margin(load_demand(demand_file), margin)
+    runs = runs or []
     records = [load_any_record(path) for path in runs]
     names = _names(runs, [record.machine for record in records])
     evidences = [
         of_the_demanded_model(demand, record, evidence_from(record, name))
         for record, name in zip(records, names, strict=True)
     ]
+    if instance or device:
+        evidences += _predicted(instance or [], device or [], model or demand.model, demand, catalog)
     decision = decide_machines(demand, evidences)
     for path, record in zip(runs, records, strict=True):
         warn(f"{path.name}: {warning}" for warning in record.warnings)
@@ -47,6 +73,36 @@ def decide(
     else:
         print_text(decision_text(decision))
     raise typer.Exit(VERDICT_EXIT_CODES[decision.verdict.verdict])
+
+
+def _predicted(
+    instances: list[str], devices: list[str], model: str | None, demand: Demand, catalog: Path | None
+) -> list[MachineEvidence]:
+    """Evidence of machines of the catalogue.
+
+    Raises:
+        UsageError: no model, an unknown machine, or one of which too little is known.
+    """
+    from suffice.loaders.catalogue import load_catalogue
+    from suffice.loaders.prospects import StreamLengths, device_prospect, prospects_of
+    from suffice.loaders.reference import resolve_model
+
+    if model is None:
+        raise UsageError(
+            "--instance and --device need a model: give --model llama-3.1-8b:q4_k_m, or state 'model' in the demand"
+        )
+    catalogue = load_catalogue(catalog).catalogue
+    machines = [catalogue.instance_named(name) for name in instances]
+    resolved = resolve_model(model)
+    lengths = StreamLengths.of(demand)
+    found = prospects_of(machines, catalogue, resolved, lengths)
+    missing = {machine.key for machine in machines} - {one.name for one in found}
+    if missing:
+        raise UsageError(
+            f"--instance {', '.join(sorted(missing))}: too little is known of it for a prediction; measure it, or see `suffice ceiling`"
+        )
+    others = [device_prospect(catalogue.device_named(name), resolved, lengths) for name in devices]
+    return [one.evidence for one in (*found, *others)]
 
 
 def _names(runs: list[Path], machines: list[str | None]) -> list[str]:

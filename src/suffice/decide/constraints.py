@@ -260,7 +260,7 @@ def _memory(demand: Demand, evidence: MachineEvidence) -> Constraint | None:
     usable = stated if stated is not None else evidence.memory_usable_bytes
     if usable is None or needed is None:
         return _unknown_memory(needed, usable, stated)
-    basis = Basis.MEASURED if stated is None else Basis.STATED
+    basis = evidence.memory_basis if stated is None else Basis.STATED
     return Constraint(
         name="memory_bytes",
         unit="bytes",

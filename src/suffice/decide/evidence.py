@@ -68,6 +68,7 @@ class MachineEvidence:
     contradictions: tuple[str, ...]
     model_identity: str | None
     model_name: str | None
+    memory_basis: Basis = Basis.MEASURED
 
     def decode_rate(self, depth: float | None) -> Quantity | None:
         """Tokens per second of one stream at a depth (None: at the depth of the run)."""

@@ -107,7 +107,7 @@ class BandwidthProbe:
             self._words = np.empty(pages * _PAGE_BYTES // _WORD_BYTES, dtype=np.uint64)
         except MemoryError as error:
             raise SufficeError(
-                f"{format_memory(buffer_bytes)} for the bandwidth buffer cannot be allocated; give a smaller buffer",
+                f"{format_memory(buffer_bytes)} for the bandwidth buffer cannot be allocated; free memory, or raise the limit",
             ) from error
         self._pool = ThreadPoolExecutor(max_threads, thread_name_prefix="suffice-bandwidth")
         self._barrier = threading.Barrier(1)

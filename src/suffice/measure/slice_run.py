@@ -48,7 +48,8 @@ DEPTH_SHARE: Final = 0.3  # and for filling the caches once
 LEAST_LEFT_SHARE: Final = 0.5  # of the budget for repetitions, whatever was spent before
 WANTED_PROMPT_REPETITIONS: Final = 3
 # Slices of once to three times the cache still came out 2 to 6 % too fast for all layers: a part of them was read from it.
-EVICTION_MULTIPLE: Final = 4
+UNCACHED_MULTIPLE: Final = 4
+ENOUGH_TO_EMPTY: Final = 2.5  # caches that the other slices read between two steps of one
 EXPERTS_TOLERANCE: Final = 0.15  # random routing that differs more from an even one is said
 
 
@@ -287,8 +288,8 @@ class SliceRun(Run):
             self._around.progress(f"repetition {rows}")
             self._update(**extrapolated(state, model, self._record.measurement, plan))
 
-        evict = self._evictor()
-        runner = SliceRunner(self._sessions, self._around.clock, replace(plan, between=between), state, model, evict)
+        plan = replace(plan, between=between)
+        runner = SliceRunner(self._sessions, self._around.clock, plan, state, model, **self._emptying())
         runner.run()
         reading = contention.stop()
         fields = extrapolated(state, model, self._record.measurement, plan)
@@ -316,16 +317,19 @@ class SliceRun(Run):
             prefill_work=prefill_work(design, shape, plan.prompt_tokens),
         )
 
-    def _evictor(self) -> Any:  # noqa: ANN401  # a function or None
-        """Needed where the last-level cache may hold a part of a slice from step to step."""
+    def _emptying(self) -> dict[str, Any]:
+        """How the last-level cache is kept from holding a part of a slice from step to step: arguments of the runner."""
         llc_bytes = self._facts.llc_bytes
         if llc_bytes is None:
             self._warnings.append(
                 "the size of the last-level cache is not known here: should it hold a slice, the figures for all layers are too high"
             )
-            return None
+            return {}
         read = [shape_from_header(self._design.slice_header(plan)).streamed_bytes() for plan in self._design.plans]
-        return self._around.machine.cache_evictor() if must_evict(min(read), llc_bytes) else None
+        if not may_be_cached(min(read), llc_bytes):
+            return {}
+        by_others = sum(read) - max(read) >= ENOUGH_TO_EMPTY * llc_bytes
+        return {"single": True, "evict": None if by_others else self._around.machine.cache_evictor()}
 
     def _plan(self, token_s: float) -> SeriesPlan:
         """Lengths that the rest of the budget can repeat; what was shortened is said. ``token_s``: of a prompt, in all slices."""
@@ -388,9 +392,9 @@ class SliceRun(Run):
         self._update(measurement=replace(self._record.measurement, extrapolation=extrapolation))
 
 
-def must_evict(read_bytes: float, llc_bytes: int) -> bool:
+def may_be_cached(read_bytes: float, llc_bytes: int) -> bool:
     """Whether a slice that reads so much per step would find a part of it in the cache again, which the whole model does not."""
-    return read_bytes < EVICTION_MULTIPLE * llc_bytes
+    return read_bytes < UNCACHED_MULTIPLE * llc_bytes
 
 
 def probe_fields(probe: AttentionProbe) -> dict[str, float]:

@@ -1,8 +1,9 @@
 """The repetitions of a run on slices: several sessions in turns, so that a slow moment of the machine hits all of them.
 
 A repetition of prefill reads the prompt once in each slice. A repetition of decode goes through the slices some times; in each turn a
-slice makes a few steps at a fixed depth, of which the first only wakes its threads; where the last-level cache may hold a part of a
-slice, it is emptied before each step instead. Raw seconds of all other steps are kept.
+slice makes a few steps at a fixed depth, of which the first only wakes its threads. Where the last-level cache may hold a part of a
+slice, a turn is one step, so that the other slices empty the cache in between; where they are too small for that, something else empties
+it before each step. Raw seconds of all other steps are kept.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 TURNS: Final = 2
 WAKING_STEPS: Final = 1
 STEPS_PER_TURN: Final = 3
-EVICTED_STEPS: Final = 2  # of a turn when the cache is emptied before each; that wakes the threads, too
+SINGLE_TURNS: Final = 4  # of one step, when other slices or something else empty the cache before each
 # Decoding is quicker than reading a prompt: so many repetitions of it for each prompt.
 DECODES_PER_PREFILL: Final = 3
 # Models whose cache cannot be cut back drift deeper by so many tokens before the cache is filled again.
@@ -83,7 +84,8 @@ class SliceRunner:
 
     Args:
         sessions: one for each slice, in the order of the design.
-        evict: empties the last-level cache, where the other slices do not do that by their size; None: they do.
+        single: one step a turn, because the last-level cache may hold a part of a slice.
+        evict: empties that cache before each step, where the other slices do not do that by their size; None: they do.
     """
 
     def __init__(
@@ -93,10 +95,12 @@ class SliceRunner:
         plan: SeriesPlan,
         state: SliceState,
         model: SliceModel,
+        *,
+        single: bool = False,
         evict: Callable[[], None] | None = None,
     ) -> None:
         self._sessions, self._clock, self._plan, self._model = sessions, clock, plan, model
-        self.state, self._evict = state, evict
+        self.state, self._single, self._evict = state, single, evict
         for at in plan.decode_series():
             state.step_rows.setdefault(at, [[] for _ in sessions])
         self._depths = [_UNKNOWN_DEPTH] * len(sessions)  # tokens in the cache of each; a warm-up has left some there
@@ -164,7 +168,7 @@ class SliceRunner:
             self._go_to(index, at)
         before_s = self._clock.now_s()
         measured: list[list[float]] = [[] for _ in self._sessions]
-        for _ in range(TURNS):
+        for _ in range(SINGLE_TURNS if self._single else TURNS):
             for index, session in enumerate(self._sessions):
                 self._go_to(index, at)
                 measured[index] += self._turn(session, at.batch)
@@ -175,16 +179,12 @@ class SliceRunner:
 
     @property
     def _steps(self) -> int:
-        return EVICTED_STEPS if self._evict is not None else WAKING_STEPS + STEPS_PER_TURN
+        return 1 if self._single else WAKING_STEPS + STEPS_PER_TURN
 
     def _turn(self, session: Session, batch: int) -> tuple[float, ...]:
         if self._evict is not None:
-            steps: list[float] = []
-            for _ in range(EVICTED_STEPS):
-                self._evict()
-                steps += session.decode(1, batch=batch)
-            return tuple(steps)
-        return session.decode(WAKING_STEPS + STEPS_PER_TURN, batch=batch)[WAKING_STEPS:]
+            self._evict()
+        return session.decode(self._steps, batch=batch)[0 if self._single else WAKING_STEPS :]
 
     def _go_to(self, index: int, at: DecodeAt) -> None:
         """Bring one slice's cache to a depth; a cache that cannot be cut back may drift a little before it is filled again."""

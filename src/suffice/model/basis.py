@@ -16,7 +16,14 @@ class Basis(StrEnum):
     STATED = "stated"  # written by the user
 
 
-TRUST_ORDER = (Basis.MEASURED, Basis.EXTRAPOLATED, Basis.MEASURED_ELSEWHERE, Basis.PREDICTED, Basis.CEILING, Basis.STATED)
+TRUST_ORDER = (
+    Basis.MEASURED,
+    Basis.EXTRAPOLATED,
+    Basis.MEASURED_ELSEWHERE,
+    Basis.PREDICTED,
+    Basis.CEILING,
+    Basis.STATED,
+)
 
 
 def weakest(bases: list[Basis]) -> Basis | None:

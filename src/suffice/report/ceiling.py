@@ -58,8 +58,22 @@ def _limit_rows(ceiling: Ceiling, machine: dict[str, Any], facts: dict[str, Any]
         if machine["peak_flop_per_s"] is None:
             note += " (compute peak unknown: give --tflops)"
         rows.append(["prefill", f"at most {ceiling.prefill_tokens_per_second:.4g} tokens/s", note])
+    rows += _predicted_rows(facts.get("predicted") or {})
     if ceiling.ttft_s is not None:
         rows.append(["time to first token", f"at least {format_seconds(ceiling.ttft_s)}", "prefill and one step"])
+    return rows
+
+
+def _predicted_rows(predicted: dict[str, Any]) -> list[list[str]]:
+    """What is to be expected below the ceiling, where that is known."""
+    rows = []
+    for phase in ("decode", "prefill"):
+        rate = predicted.get(phase)
+        if rate is not None:
+            text = f"{rate['tokens_per_second']:.4g} tokens/s ({rate['low']:.4g} to {rate['high']:.4g})"
+            rows.append([f"{phase}, {rate['basis']}", text, "; ".join(predicted["rests_on"]) or "80 % range"])
+    if predicted.get("reason"):
+        rows.append(["decode, predicted", "unknown", predicted["reason"]])
     return rows
 
 

@@ -9,12 +9,14 @@ from suffice.decide import words
 from suffice.decide.verdict import Grade
 from suffice.decide.wording import available_text, headroom_text, label, required_text
 from suffice.report.json_values import json_text
+from suffice.report.prospects import prospects_document
 from suffice.report.tables import one_line, plain_table
 
 if TYPE_CHECKING:
     from suffice.decide.compare import Decision
     from suffice.decide.verdict import GradedConstraint, Verdict
     from suffice.records.schema import RunRecord
+    from suffice.report.prospects import CheapestMachines
 
 # What the words mean for whoever reads them for the first time; JSON and memo hold the words alone.
 _IN_OTHER_WORDS: Final = {
@@ -154,7 +156,13 @@ def _constraint_document(item: GradedConstraint) -> dict[str, Any]:
     }
 
 
-def check_document_json(record: RunRecord, decision: Decision) -> str:
-    """The run record with the verdict's fields beside it, as one JSON document."""
-    document = {**asdict(record), **decision_document(decision), "machine": record.machine}
+def check_document_json(record: RunRecord, decision: Decision, machines: CheapestMachines) -> str:
+    """The run record with the verdict's fields and the cheapest machines beside it, as one JSON document."""
+    document = {
+        **asdict(record),
+        **decision_document(decision),
+        "machine": record.machine,
+        "cheapest": prospects_document(machines),
+        "machines_judged": machines.judged,
+    }
     return json_text(document)

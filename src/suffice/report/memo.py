@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from suffice.decide.wording import format_value
 from suffice.report.decision import constraint_notes, constraint_rows
+from suffice.report.prospects import prospects_markdown
 from suffice.report.run import run_marks, run_rows
 from suffice.report.tables import markdown_table, markdown_text
 from suffice.units import format_memory
@@ -14,10 +15,13 @@ if TYPE_CHECKING:
     from suffice.decide.compare import Decision
     from suffice.model.demand import Demand, Lengths, Limit
     from suffice.records.schema import RunRecord
+    from suffice.report.prospects import CheapestMachines
 
 
-def memo_markdown(demand: Demand, decision: Decision, record: RunRecord) -> str:
-    """Verdict first; then the demand, the constraints, the run, what would flip it, and how to repeat it."""
+def memo_markdown(
+    demand: Demand, decision: Decision, record: RunRecord, machines: CheapestMachines | None = None
+) -> str:
+    """Verdict first; then the demand, the constraints, machines to rent, the run, what would flip it, and how to repeat it."""
     verdict = decision.verdict
     parts = [
         f"# Verdict: {markdown_text(verdict.verdict)}",
@@ -28,6 +32,7 @@ def memo_markdown(demand: Demand, decision: Decision, record: RunRecord) -> str:
         "\n".join(f"- {markdown_text(note)}" for note in constraint_notes(verdict)),
         f"The verdict rests on: {verdict.basis or 'no evidence'} (the weakest basis among what was judged).",
         _flips(verdict.flips),
+        "" if machines is None else prospects_markdown(machines),
         "## Demand, as stated",
         markdown_table([["field", "value"], *_demand_rows(demand)]),
         "## Run",

@@ -1,0 +1,141 @@
+"""Machines that are not at hand: the same verdict rule on predictions, and the cheapest that would be enough.
+
+A prospect that is "enough" is so at the low end of its predicted range and with the whole margin, as a measured machine would be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from suffice.decide.evidence import DecodePoint, MachineEvidence
+from suffice.decide.verdict import Grade, Verdict, decide_machine
+from suffice.model.basis import Basis
+from suffice.units import GIB
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from suffice.catalogue.entries import Price
+    from suffice.decide.quantity import Quantity
+    from suffice.model.demand import Demand
+    from suffice.records.schema import ModelRecord
+
+# What system and engine take beside weights and cache, where nobody has looked: kept free, so that "fits" is not by a hair.
+CPU_RESERVE_BYTES: Final = GIB
+GPU_RESERVE_BYTES: Final = 2 * GIB
+_ANSWER_TOKENS: Final = 256  # in the cache behind the depth, where the demand states no context
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speeds:
+    """What is predicted of one model on one machine. None: not known."""
+
+    depth: float  # tokens in the cache while it decodes
+    decode: Quantity | None
+    prefill: Quantity | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prospect:
+    """A machine of the catalogue for one model: the evidence, what it rests on, and what it costs (None: not known)."""
+
+    evidence: MachineEvidence
+    rests_on: tuple[str, ...] = ()
+    price: Price | None = None
+
+    @property
+    def name(self) -> str:
+        """As the catalogue calls it."""
+        return self.evidence.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A prospect and how it stands against a demand."""
+
+    prospect: Prospect
+    verdict: Verdict
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether it may be named as enough: at the margin, and in a memory that is known."""
+        return self.verdict.grade is Grade.ENOUGH and self.prospect.evidence.memory_usable_bytes is not None
+
+
+def predicted_evidence(
+    name: str, model: ModelRecord, speeds: Speeds, *, is_gpu: bool, memory_bytes: float | None
+) -> MachineEvidence:
+    """Evidence from predicted speeds.
+
+    Args:
+        name: of the machine.
+        model: what a record says of the model.
+        speeds: of it on the machine.
+        is_gpu: whether an accelerator would run it.
+        memory_bytes: of the machine, or of its accelerators together; a reserve is taken off.
+    """
+    basis = speeds.decode.basis if speeds.decode is not None else Basis.PREDICTED
+    return MachineEvidence(
+        name=name,
+        is_gpu=is_gpu,
+        decode=() if speeds.decode is None else (DecodePoint(depth=speeds.depth, rate=speeds.decode),),
+        prefill_rate=speeds.prefill,
+        prefill_curve=None,
+        prefill_interval_ratios=None,
+        prefill_basis=basis,
+        ttft=None,
+        ttft_prompt_tokens=None,
+        load_s=None,
+        weights_bytes=model.file_bytes,
+        kv_bytes_per_token=model.kv_bytes_per_token,
+        kv_layers=model.kv_layers,
+        kv_state_bytes=model.kv_state_bytes,
+        overhead_bytes=0.0,
+        memory_usable_bytes=_usable(memory_bytes, is_gpu=is_gpu),
+        context_length=model.context_length,
+        run_context_tokens=round(speeds.depth) + _ANSWER_TOKENS,
+        streamed_bytes=model.streamed_bytes,
+        disturbed=False,  # nobody ran anything
+        unfinished=False,
+        disturbance_reasons=(),
+        engine_lower_bound=False,
+        engine_advice=None,
+        flash_attention_unproven=False,
+        contradictions=(),
+        model_identity=model.identity,
+        model_name=model.name,
+        memory_basis=Basis.STATED,
+    )
+
+
+def _usable(memory_bytes: float | None, *, is_gpu: bool) -> float | None:
+    if memory_bytes is None:
+        return None
+    return max(memory_bytes - (GPU_RESERVE_BYTES if is_gpu else CPU_RESERVE_BYTES), 0.0)
+
+
+def standings(demand: Demand, prospects: Sequence[Prospect]) -> tuple[Standing, ...]:
+    """Each prospect's verdict, in the order given.
+
+    Raises:
+        DemandError: the model cannot hold the context that the demand needs.
+    """
+    elsewhere = replace(demand, memory_bytes=None)  # what is stated there is the memory of the machine at hand
+    return tuple(Standing(prospect=one, verdict=decide_machine(elsewhere, one.evidence)) for one in prospects)
+
+
+def cheapest(found: Sequence[Standing], most: int) -> dict[str, tuple[Standing, ...]]:
+    """By currency, the cheapest machines that are enough at the margin; prices of two currencies are not compared.
+
+    A machine without a price cannot be ranked and is left out.
+    """
+    by_currency: dict[str, list[tuple[float, Standing]]] = {}
+    for one in found:
+        price = one.prospect.price
+        if one.is_enough and price is not None:
+            by_currency.setdefault(price.currency, []).append((price.per_hour, one))
+    return {
+        currency: tuple(one for _, one in sorted(ranked, key=lambda pair: (pair[0], pair[1].prospect.name))[:most])
+        for currency, ranked in sorted(by_currency.items())
+    }

@@ -1,0 +1,254 @@
+"""From the catalogue and a model to prospects: every machine to rent, with the speeds that are predicted of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from suffice.decide.prospects import Prospect, Speeds, predicted_evidence
+from suffice.decide.quantity import Quantity
+from suffice.errors import UsageError
+from suffice.loaders.model_file import describe_model
+from suffice.model.basis import Basis
+from suffice.predict.cpu import Prediction, predict_cpu
+from suffice.predict.cpu_data import shipped_cpu_model
+from suffice.predict.cpu_features import machine_table
+from suffice.predict.cpu_model import Predicted, predict_rows, work_table
+from suffice.predict.device import Refusal, predict_device
+from suffice.predict.machine import MachineSpec, Phase, WorkloadSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from suffice.catalogue.catalogue import Catalogue
+    from suffice.catalogue.entries import Device, Instance
+    from suffice.loaders.model_file import ModelFile
+    from suffice.loaders.shape_model import ShapeModel
+    from suffice.model.demand import Demand
+    from suffice.model.shape import ModelShape
+    from suffice.records.schema import ModelRecord
+
+_OUTPUT_TOKENS: Final = 128  # generated in a row, as in the measurements behind the predictions
+_DEFAULT_PROMPT_TOKENS: Final = 512
+_MEDIAN_PERCENTILE: Final = 50.0
+_ACCELERATORS: Final = ("gpu", "npu")
+_ROOMY: Final = 2.0  # so many times the model is room for its cache and buffers as well
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Works:
+    """What one stream of a demand does: a step at its depth, and its prompt."""
+
+    decode: WorkloadSpec
+    prefill: WorkloadSpec
+
+    @property
+    def depth(self) -> int:
+        """Tokens in the cache while it decodes."""
+        return self.decode.depth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamLengths:
+    """Tokens of the prompt, and in the cache while the answer is written."""
+
+    prompt_tokens: int
+    depth: int
+
+    @classmethod
+    def of(cls, demand: Demand) -> StreamLengths:
+        """Those of a demand; what it does not say is a prompt of 512 tokens, and decoding behind it."""
+        prompt = _DEFAULT_PROMPT_TOKENS
+        if demand.prompt_tokens is not None:
+            percentile = _MEDIAN_PERCENTILE if demand.ttft is None else demand.ttft.percentile
+            prompt = max(1, round(demand.prompt_tokens.at(percentile)))
+        depth = prompt if demand.work_depth_tokens is None else round(demand.work_depth_tokens)
+        return cls(prompt_tokens=prompt, depth=depth)
+
+
+def works_of(shape: ModelShape, lengths: StreamLengths) -> Works:
+    """The workloads of one stream through a model."""
+    decode = WorkloadSpec(
+        phase=Phase.DECODE,
+        n_tokens=_OUTPUT_TOKENS,
+        depth=lengths.depth,
+        streamed_bytes=shape.streamed_bytes(),
+        file_bytes=float(shape.tensor_bytes),
+        parameters=float(shape.parameters),
+        active_parameters=float(shape.active_parameters),
+        cache_bytes_per_token=shape.kv_bytes_per_token(),
+        quant=max(shape.bytes_by_type, key=lambda name: shape.bytes_by_type[name]).lower(),
+    )
+    prefill = WorkloadSpec(
+        phase=Phase.PREFILL,
+        n_tokens=lengths.prompt_tokens,
+        streamed_bytes=decode.streamed_bytes,
+        file_bytes=decode.file_bytes,
+        parameters=decode.parameters,
+        active_parameters=decode.active_parameters,
+        cache_bytes_per_token=decode.cache_bytes_per_token,
+        quant=decode.quant,
+    )
+    return Works(decode=decode, prefill=prefill)
+
+
+def machine_spec(machine: Instance) -> MachineSpec:
+    """A machine of the catalogue as the predictions see it."""
+    reading = machine.read_bytes_per_s
+    return MachineSpec(
+        name=machine.key,
+        cpu_model=machine.cpu_model,
+        vcpus=machine.vcpu,
+        threads_per_core=machine.threads_per_core,
+        cores_per_socket=machine.cores_per_socket,
+        sockets=machine.sockets,
+        numa_nodes=machine.numa_nodes,
+        isa=None if machine.isa is None else frozenset(machine.isa),
+        read_bytes_per_s=None if reading is None else reading.value,
+        vendor=machine.provider,
+        instance=machine.name,
+        gpu=machine.accelerator,
+    )
+
+
+def prospects_of(
+    machines: Sequence[Instance],
+    catalogue: Catalogue,
+    model: ModelFile | ShapeModel,
+    lengths: StreamLengths,
+    *,
+    kv_type: str = "f16",
+) -> tuple[Prospect, ...]:
+    """Those machines of which enough is known for a prediction, in their order.
+
+    Args:
+        machines: to rent.
+        catalogue: whose devices are their accelerators.
+        model: that they would run.
+        lengths: of one stream.
+        kv_type: of the cache.
+    """
+    asked = _Asked.of(model, lengths, kv_type)
+    plain = [machine for machine in machines if machine.accelerator is None and machine.vcpu is not None]
+    found = {one.name: one for one in _cpu_prospects([machine for machine in plain if not machine.is_family], asked)}
+    for machine in machines:
+        prospect = _accelerator_prospect(machine, catalogue, asked)
+        if prospect is not None:
+            found[prospect.name] = prospect
+    return tuple(found[machine.key] for machine in machines if machine.key in found)
+
+
+def device_prospect(
+    device: Device, model: ModelFile | ShapeModel, lengths: StreamLengths, *, count: int = 1, kv_type: str = "f16"
+) -> Prospect:
+    """A device of the catalogue, or several that share the layers.
+
+    Raises:
+        UsageError: nothing can be said of its speed, with the reason.
+    """
+    asked = _Asked.of(model, lengths, kv_type)
+    name = device.name if count == 1 else f"{count} x {device.name}"
+    memory = None if device.memory_max_bytes is None else device.memory_max_bytes * count
+    found = _device_prospect(name, device, count, memory, asked)
+    if isinstance(found, Refusal):
+        raise UsageError(found.reason)
+    return found
+
+
+def support_of(machine: Instance, model: ModelFile | ShapeModel, lengths: StreamLengths) -> tuple[str, ...]:
+    """What the prediction of a machine without an accelerator rests on, and what makes it wide."""
+    prediction = predict_cpu(machine_spec(machine), works_of(model.shape, lengths).decode)
+    return () if prediction is None else (*prediction.rests_on, *prediction.wide_because)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What is asked of every machine."""
+
+    shape: ModelShape
+    record: ModelRecord
+    works: Works
+
+    @classmethod
+    def of(cls, model: ModelFile | ShapeModel, lengths: StreamLengths, kv_type: str) -> _Asked:
+        record = describe_model(model, type_k=kv_type, type_v=kv_type, with_hash=False)
+        return cls(shape=model.shape, record=record, works=works_of(model.shape, lengths))
+
+
+def _accelerator_prospect(machine: Instance, catalogue: Catalogue, asked: _Asked) -> Prospect | None:
+    """A machine with whole accelerators that are known; a slice of one has a share of the bandwidth that nobody states."""
+    number = machine.accelerator_count or 0.0
+    if machine.accelerator_device is None or number < 1:
+        return None
+    device, count = catalogue.device_named(machine.accelerator_device), int(number)
+    each = machine.accelerator_memory_bytes or device.memory_bytes
+    memory = None if each is None else each * count
+    found = _device_prospect(machine.key, device, count, memory, asked)
+    return None if isinstance(found, Refusal) else replace(found, price=machine.price)
+
+
+def _device_prospect(
+    name: str, device: Device, count: int, memory_bytes: float | None, asked: _Asked
+) -> Prospect | Refusal:
+    works: tuple[WorkloadSpec, ...] = (asked.works.decode, asked.works.prefill)
+    if not asked.shape.is_moe:  # fewer active parameters than all of them mean experts there, not an embedding
+        works = tuple(replace(work, active_parameters=None) for work in works)
+    decode, prefill = (predict_device(device, work, count=count, shape=asked.shape) for work in works)
+    if isinstance(decode, Refusal) and decode.needed_bytes is None:
+        return decode
+    speeds = Speeds(depth=asked.works.depth, decode=_range_of(decode), prefill=_range_of(prefill))
+    evidence = predicted_evidence(
+        name, asked.record, speeds, is_gpu=device.kind in _ACCELERATORS, memory_bytes=memory_bytes
+    )
+    rests_on = () if isinstance(decode, Refusal) else (*decode.rests_on, *decode.wide_because)
+    return Prospect(evidence=evidence, rests_on=rests_on)
+
+
+def _range_of(prediction: Prediction | Refusal) -> Quantity | None:
+    if isinstance(prediction, Refusal):
+        return None
+    return Quantity(point=prediction.tokens_per_second, low=prediction.low, high=prediction.high, basis=Basis.PREDICTED)
+
+
+def _cpu_prospects(machines: Sequence[Instance], asked: _Asked) -> tuple[Prospect, ...]:
+    """Machines without an accelerator, all at once."""
+    if not machines:
+        return ()
+    works = asked.works
+    decode, prefill = (_predicted(machines, work) for work in (works.decode, works.prefill))
+    return tuple(
+        Prospect(
+            evidence=predicted_evidence(
+                machine.key,
+                asked.record,
+                Speeds(depth=works.depth, decode=_quantity(decode, row), prefill=_quantity(prefill, row)),
+                is_gpu=False,
+                memory_bytes=_memory(machine, asked.record),
+            ),
+            price=machine.price,
+        )
+        for row, machine in enumerate(machines)
+    )
+
+
+def _predicted(machines: Sequence[Instance], work: WorkloadSpec) -> Predicted:
+    table = machine_table([machine_spec(machine) for machine in machines])
+    rows = np.arange(len(machines), dtype=np.intp)
+    return predict_rows(shipped_cpu_model(), work.phase, table, rows, work_table([work] * len(machines)))
+
+
+def _quantity(rates: Predicted, row: int) -> Quantity | None:
+    point, low, high = (float(values[row]) for values in (rates.point, rates.low, rates.high))
+    if not point > 0:  # NaN where nothing can be said
+        return None
+    return Quantity(point=point, low=low, high=high, basis=Basis.PREDICTED)
+
+
+def _memory(machine: Instance, model: ModelRecord) -> float | None:
+    """Its memory. Where nobody says it, it has at least that of the largest model that ran there: told when this one is far smaller."""
+    floor = machine.memory_floor_bytes
+    if machine.memory_bytes is not None or floor is None or model.file_bytes is None:
+        return machine.memory_bytes
+    return floor if floor >= _ROOMY * model.file_bytes else None

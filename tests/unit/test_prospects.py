@@ -1,0 +1,197 @@
+"""Machines that are not at hand: the same rule, and the cheapest that are enough."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+
+import pytest
+
+from helpers.records import run_record
+from suffice.catalogue.catalogue import shipped
+from suffice.catalogue.devices import device_named
+from suffice.catalogue.entries import Instance, Price
+from suffice.catalogue.instances import instance_named
+from suffice.decide import words
+from suffice.decide.prospects import CPU_RESERVE_BYTES, Prospect, Speeds, cheapest, predicted_evidence, standings
+from suffice.decide.quantity import Quantity
+from suffice.decide.verdict import Grade
+from suffice.errors import UsageError
+from suffice.loaders.prospects import StreamLengths, device_prospect, machine_spec, prospects_of, works_of
+from suffice.loaders.reference import resolve_model
+from suffice.model.basis import Basis
+from suffice.model.demand import single_stream_need
+from suffice.report.prospects import CheapestMachines, prospects_document, prospects_markdown, prospects_text
+from suffice.units import GIB
+
+MODEL = replace(run_record().model, file_bytes=4 * GIB)
+NEED = single_stream_need(10.0, 1.5)
+TODAY = date(2026, 11, 30)
+LENGTHS = StreamLengths(prompt_tokens=512, depth=512)
+
+
+def rate(point: float, low: float, high: float) -> Quantity:
+    """A predicted rate."""
+    return Quantity(point=point, low=low, high=high, basis=Basis.PREDICTED)
+
+
+def prospect(
+    name: str, decode: Quantity | None, *, per_hour: float = 1.0, currency: str = "USD", memory: float | None = 64 * GIB
+) -> Prospect:
+    """A machine to rent."""
+    price = Price(per_hour=per_hour, currency=currency, region="here", date="2026-09-01", source="a list")
+    evidence = predicted_evidence(
+        name, MODEL, Speeds(depth=0, decode=decode, prefill=None), is_gpu=False, memory_bytes=memory
+    )
+    return Prospect(evidence=evidence, price=price)
+
+
+@pytest.mark.parametrize(
+    ("decode", "verdict"),
+    [
+        (rate(18, 15, 21), words.CPU),
+        (rate(18, 14, 21), words.CPU_THIN),
+        (rate(12, 9, 16), words.UNDECIDED),
+        (rate(8, 7, 9), words.GPU),
+    ],
+)
+def test_the_ends_of_a_prediction_decide(decode: Quantity, verdict: str) -> None:
+    """Enough with the margin at the low end, not enough at the high end, and in between undecided."""
+    (standing,) = standings(NEED, [prospect("m", decode)])
+
+    assert standing.verdict.verdict == verdict
+    assert standing.verdict.basis is Basis.PREDICTED
+
+
+def test_unknown_speed_or_memory_is_never_enough() -> None:
+    """No figure, no recommendation."""
+    unknown = prospect("no speed", None)
+    no_memory = prospect("no memory", rate(100, 90, 110), memory=None)
+
+    found = standings(NEED, [unknown, no_memory])
+
+    assert [one.is_enough for one in found] == [False, False]
+    assert found[0].verdict.grade is Grade.OPEN
+    assert cheapest(found, 3) == {}
+
+
+def test_the_system_keeps_its_memory() -> None:
+    """4 GiB of weights on a machine of 4 GiB and a little do not fit."""
+    tight = prospect("tight", rate(100, 90, 110), memory=4 * GIB + CPU_RESERVE_BYTES / 2)
+
+    assert standings(NEED, [tight])[0].verdict.grade is Grade.NOT_ENOUGH
+
+
+def test_the_cheapest_are_those_that_are_enough_within_each_currency() -> None:
+    """Cheap and thin is left out, currencies are not mixed, and a machine without a price cannot be ranked."""
+    fine = rate(20, 18, 22)
+    found = standings(
+        NEED,
+        [
+            prospect("thin", rate(12, 11, 13), per_hour=0.1),
+            prospect("dear", fine, per_hour=3.0),
+            prospect("cheap", fine, per_hour=1.0),
+            prospect("yuan", fine, per_hour=0.5, currency="CNY"),
+            replace(prospect("gift", fine), price=None),
+        ],
+    )
+
+    ranked = cheapest(found, 1)
+
+    assert {currency: [one.prospect.name for one in own] for currency, own in ranked.items()} == {
+        "CNY": ["yuan"],
+        "USD": ["cheap"],
+    }
+
+
+def test_a_price_is_shown_with_currency_region_and_date() -> None:
+    """In text, Markdown and data; one of last year is marked."""
+    old = prospect("old|machine", rate(20, 18, 22))
+    assert old.price is not None
+    old = replace(old, price=replace(old.price, date="2024-12-31"))
+    found = CheapestMachines(by_currency=cheapest(standings(NEED, [old]), 3), judged=1, enough=1, today=TODAY)
+
+    text, markdown, (row,) = prospects_text(found), prospects_markdown(found), prospects_document(found)
+
+    for shown in (text, markdown):
+        assert "730 USD" in shown
+        assert "2024-12-31" in shown
+        assert "*" in shown
+        assert "here" in shown
+    assert "old\\|machine" in markdown
+    assert (row["currency"], row["price_date"], row["price_is_old"]) == ("USD", "2024-12-31", True)
+    assert row["price_source"] == "a list"
+
+
+def test_none_enough_is_said() -> None:
+    """No empty table."""
+    found = CheapestMachines(by_currency={}, judged=7, enough=0, today=TODAY)
+
+    assert prospects_text(found) == "None of the 7 machines of the catalogue is predicted to be enough with the margin."
+
+
+def test_real_machines_have_sensible_prospects() -> None:
+    """More cores of the same family are not slower, an 8B at 4 bits decodes below bandwidth over bytes, deeper is slower."""
+    model = resolve_model("llama-3.1-8b:q4_k_m")
+    machines = [instance_named(f"aws/c7i.{size}") for size in ("xlarge", "4xlarge", "8xlarge")]
+
+    found = prospects_of(machines, shipped(), model, LENGTHS)
+
+    rates = [one.evidence.decode[0].rate for one in found]
+    assert [one.name for one in found] == [machine.key for machine in machines]
+    assert rates[0].point < rates[1].point <= 1.02 * rates[2].point
+    for machine, own in zip(machines, rates, strict=True):
+        assert own.low is not None
+        assert own.high is not None
+        assert own.low < own.point < own.high
+        assert (
+            machine.read_bytes_per_s is None
+            or own.point < machine.read_bytes_per_s.value / model.shape.streamed_bytes()
+        )
+
+
+def test_machines_that_say_nothing_are_no_prospects() -> None:
+    """A family, or one with an accelerator that nobody can predict yet, is left out and not guessed."""
+    family = Instance(provider="aws", name="c99 family", source="s", seen="2026")
+    accelerator = Instance(
+        provider="aws", name="g99.xlarge", source="s", seen="2026", vcpu=4, accelerator="A chip of tomorrow"
+    )
+
+    assert prospects_of([family, accelerator], shipped(), resolve_model("llama-2-7b:q4_0"), LENGTHS) == ()
+
+
+def test_machines_with_accelerators_are_prospects_too() -> None:
+    """An 8B on an A10 decodes faster than on any CPU beside it and is judged as a GPU; a 70B does not fit it."""
+    machine = next(m for m in shipped().instances if m.accelerator_device == "a10" and m.accelerator_count == 1)
+
+    (small,) = prospects_of([machine], shipped(), resolve_model("llama-3.1-8b:q4_k_m"), LENGTHS)
+    (large,) = prospects_of([machine], shipped(), resolve_model("llama-3.1-70b:q4_k_m"), LENGTHS)
+
+    assert small.evidence.is_gpu
+    assert 40 < small.evidence.decode[0].rate.point < 130
+    assert standings(NEED, [large])[0].verdict.grade is Grade.NOT_ENOUGH
+    assert small.rests_on
+
+
+def test_a_device_is_a_prospect_or_says_why_not() -> None:
+    """Two L20 hold 50 GB that one does not; an NPU that nobody measured is refused in words."""
+    model = resolve_model("llama-3.1-70b:q5_k_m")
+    need = single_stream_need(5.0, 1.5)
+
+    one, two = (device_prospect(device_named("l20"), model, LENGTHS, count=count) for count in (1, 2))
+
+    assert [standing.is_enough for standing in standings(need, [one, two])] == [False, True]
+    with pytest.raises(UsageError, match="measure it"):
+        device_prospect(device_named("ascend-910b3"), model, LENGTHS)
+
+
+def test_a_demand_decides_the_lengths() -> None:
+    """Without one: a prompt of 512 and decoding behind it."""
+    shape = resolve_model("llama-2-7b:q4_0").shape
+
+    works = works_of(shape, StreamLengths.of(NEED))
+
+    assert (works.prefill.n_tokens, works.depth) == (512, 512)
+    assert works.decode.streamed_bytes == shape.streamed_bytes()
+    assert works.decode.quant == "q4_0"
+    assert machine_spec(instance_named("aws/c7i.4xlarge")).vcpus == 16
