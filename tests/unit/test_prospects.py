@@ -21,6 +21,7 @@ from suffice.loaders.prospects import StreamLengths, device_prospect, machine_sp
 from suffice.loaders.reference import resolve_model
 from suffice.model.basis import Basis
 from suffice.model.demand import single_stream_need
+from suffice.predict.elsewhere import decode_lengths
 from suffice.report.prospects import CheapestMachines, prospects_document, prospects_markdown, prospects_text
 from suffice.units import GIB
 
@@ -195,3 +196,24 @@ def test_a_demand_decides_the_lengths() -> None:
     assert works.decode.streamed_bytes == shape.streamed_bytes()
     assert works.decode.quant == "q4_0"
     assert machine_spec(instance_named("aws/c7i.4xlarge")).vcpus == 16
+
+
+def test_a_machine_that_was_measured_is_said_to_be() -> None:
+    """Llama-2-7B Q4_K_M has the shape of the file that was run on rented machines; under another recipe it was not."""
+    machine, lengths = instance_named("aws/c7i.4xlarge"), StreamLengths(prompt_tokens=512, depth=0)
+
+    (same,) = prospects_of([machine], shipped(), resolve_model("llama-2-7b:q4_k_m"), lengths)
+    (other,) = prospects_of([machine], shipped(), resolve_model("llama-2-7b:q8_0"), lengths)
+
+    assert same.evidence.decode[0].rate.basis is Basis.MEASURED_ELSEWHERE
+    assert any("measured on such a machine on 20" in text for text in same.rests_on)
+    assert other.evidence.decode[0].rate.basis is Basis.PREDICTED
+    assert standings(NEED, [same])[0].verdict.basis is Basis.MEASURED_ELSEWHERE
+
+
+@pytest.mark.parametrize(
+    ("depth", "lengths"), [(0, (128, 16)), (50, (128, 16)), (512, (1024,)), (256, (512,)), (150, ()), (9000, ())]
+)
+def test_tokens_in_a_row_stand_for_the_depth_in_their_middle(depth: int, lengths: tuple[int, ...]) -> None:
+    """And for no other: decoding 128 tokens from an empty cache says nothing of a depth of 512."""
+    assert decode_lengths(depth, (16, 128, 512, 1024)) == lengths

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,9 +19,10 @@ from suffice.loaders.shape_model import ShapeModel
 from suffice.measure.engine.fake import FakeBehaviour
 from suffice.measure.fake_machine import FakeMachine
 from suffice.measure.request import RunRequest, SliceChoice
-from suffice.measure.slice_run import run_shape
+from suffice.measure.slice_run import ENOUGH_TO_EMPTY, UNCACHED_MULTIPLE, run_shape
 from suffice.measure.slice_series import DRIFT_TOKENS, STEPS_PER_TURN, WAKING_STEPS
 from suffice.model.demand import single_stream_need
+from suffice.model.shape import shape_from_header
 from suffice.model.slice_plan import plan_slices
 from suffice.model.slices import layer_kinds
 from suffice.records.store import record_from, to_json
@@ -151,6 +153,25 @@ def test_a_cache_that_would_hold_the_slices_is_emptied_before_each_step(tmp_path
     emptied.clear()
     measured(replace(bench, root=tmp_path / "other", facts=FACTS), request())
     assert not emptied
+
+
+def test_other_slices_empty_the_cache_where_they_are_large_enough(tmp_path: Path) -> None:
+    """The smallest slice might be cached and the others read several times the cache: single steps in turn, nothing else reads."""
+    emptied: list[int] = []
+    asked = request()
+    assert isinstance(asked.model, ShapeModel)
+    design = short_design(asked.model.header)
+    read = [shape_from_header(design.slice_header(plan)).streamed_bytes() for plan in design.plans]
+    llc_bytes = round((sum(read) - max(read)) / (ENOUGH_TO_EMPTY * 1.01))
+    assert min(read) < UNCACHED_MULTIPLE * llc_bytes
+    bench = Bench(root=tmp_path, facts=replace(FACTS, llc_bytes=llc_bytes), evictor=lambda: emptied.append(1))
+
+    record = measured(bench, asked)
+
+    assert not emptied
+    steps = [path for what, path, depth, _batch in bench.log if what == "step" and depth == 0]
+    timed = steps[-len(record.measurement.decode[0].step_s) * len(design.plans) :]
+    assert all(one != following for one, following in pairwise(timed))
 
 
 def test_a_killed_run_keeps_what_it_measured_and_goes_on(tmp_path: Path) -> None:

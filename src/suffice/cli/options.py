@@ -28,7 +28,7 @@ Budget = Annotated[
         "--budget",
         parser=_duration,
         metavar="TIME",
-        help="Time to plan with, such as 60s, 2m or 500ms; loading and writing slices may add to it. Default: 40s for files, 15s to 60s for slices, 6s for bandwidth alone.",
+        help="Time to plan with, such as 60s, 2m or 500ms; loading and writing slices may add to it. Default: 40s for files, 13s to 52s for slices, 6s for bandwidth alone.",
     ),
 ]
 Threads = Annotated[

@@ -13,10 +13,11 @@ from suffice.errors import UsageError
 from suffice.loaders.model_file import describe_model
 from suffice.model.basis import Basis
 from suffice.predict.cpu import Prediction, predict_cpu
-from suffice.predict.cpu_data import shipped_cpu_model
+from suffice.predict.cpu_data import shipped_cpu_model, shipped_measurements
 from suffice.predict.cpu_features import machine_table
 from suffice.predict.cpu_model import Predicted, predict_rows, work_table
 from suffice.predict.device import Refusal, predict_device
+from suffice.predict.elsewhere import machine_key, same_work
 from suffice.predict.machine import MachineSpec, Phase, WorkloadSpec
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from suffice.loaders.shape_model import ShapeModel
     from suffice.model.demand import Demand
     from suffice.model.shape import ModelShape
+    from suffice.predict.elsewhere import Measurement
     from suffice.records.schema import ModelRecord
 
 _OUTPUT_TOKENS: Final = 128  # generated in a row, as in the measurements behind the predictions
@@ -170,11 +172,13 @@ class _Asked:
     shape: ModelShape
     record: ModelRecord
     works: Works
+    seen_as: str | None  # the measured file that is this model, None when nobody measured it on rented CPUs
 
     @classmethod
     def of(cls, model: ModelFile | ShapeModel, lengths: StreamLengths, kv_type: str) -> _Asked:
         record = describe_model(model, type_k=kv_type, type_v=kv_type, with_hash=False)
-        return cls(shape=model.shape, record=record, works=works_of(model.shape, lengths))
+        seen_as = same_work(model.shape.parameters, model.shape.tensor_bytes)
+        return cls(shape=model.shape, record=record, works=works_of(model.shape, lengths), seen_as=seen_as)
 
 
 def _accelerator_prospect(machine: Instance, catalogue: Catalogue, asked: _Asked) -> Prospect | None:
@@ -218,19 +222,36 @@ def _cpu_prospects(machines: Sequence[Instance], asked: _Asked) -> tuple[Prospec
         return ()
     works = asked.works
     decode, prefill = (_predicted(machines, work) for work in (works.decode, works.prefill))
-    return tuple(
-        Prospect(
-            evidence=predicted_evidence(
-                machine.key,
-                asked.record,
-                Speeds(depth=works.depth, decode=_quantity(decode, row), prefill=_quantity(prefill, row)),
-                is_gpu=False,
-                memory_bytes=_memory(machine, asked.record),
-            ),
-            price=machine.price,
+    prospects = []
+    for row, machine in enumerate(machines):
+        seen = _seen(machine, asked)
+        speeds = Speeds(
+            depth=works.depth,
+            decode=seen[0] or _quantity(decode, row),
+            prefill=seen[1] or _quantity(prefill, row),
         )
-        for row, machine in enumerate(machines)
-    )
+        evidence = predicted_evidence(
+            machine.key, asked.record, speeds, is_gpu=False, memory_bytes=_memory(machine, asked.record)
+        )
+        prospects.append(Prospect(evidence=evidence, rests_on=seen[2], price=machine.price))
+    return tuple(prospects)
+
+
+def _seen(machine: Instance, asked: _Asked) -> tuple[Quantity | None, Quantity | None, tuple[str, ...]]:
+    """What somebody measured on a machine of this type: decode, prefill, and when; None where nobody did."""
+    if asked.seen_as is None:
+        return None, None, ()
+    key = machine_key(machine.provider, machine.name)
+    lengths = ((Phase.DECODE, asked.works.depth), (Phase.PREFILL, asked.works.prefill.n_tokens))
+    found = [shipped_measurements().of_work(key, asked.seen_as, phase, tokens) for phase, tokens in lengths]
+    said = [f"measured on such a machine on {one.date} with llama.cpp b{one.build}" for one in found if one is not None]
+    return _of_measurement(found[0]), _of_measurement(found[1]), tuple(dict.fromkeys(said))
+
+
+def _of_measurement(found: Measurement | None) -> Quantity | None:
+    if found is None:
+        return None
+    return Quantity(point=found.tokens_per_second, low=found.low, high=found.high, basis=Basis.MEASURED_ELSEWHERE)
 
 
 def _predicted(machines: Sequence[Instance], work: WorkloadSpec) -> Predicted:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from suffice.records.schema import RunRecord
 
 DEFAULT_BUDGET_S: Final = 40.0
-DEFAULT_SLICES_BUDGET_S: Final = 15.0  # slices are short: their repetitions cost a part of the whole model's ...
+DEFAULT_SLICES_BUDGET_S: Final = 13.0  # slices are short: their repetitions cost a part of the whole model's ...
 SLICES_BUDGET_MODEL_BYTES: Final = 10 * GIGA  # ... of up to this size; larger ones get more, up to four times as much
 MOST_BUDGET_FACTOR: Final = 4.0
 DEFAULT_PROMPT_TOKENS: Final = 512

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import numpy.typing as npt
 
-    from suffice.predict.machine import Phase
+from suffice.predict.machine import Phase
+from suffice.predict.model_files import KNOWN_FILES
 
-# Half the width of the range that holds 80 % of other machines of the same type; about the median error of the prediction for a CPU
-# that is known, which cannot tell two machines of a type apart either.
-BETWEEN_MACHINES: Final = 0.06
+# Half the width of the range, in logarithms, that holds 80 % of other machines of the same type: siblings of 511 to 636 pairs lie within 0.13
+# (prefill) and 0.16 to 0.23 (decode) of each other (benchmarks/between_machines.py).
+BETWEEN_MACHINES: Final = 0.16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,15 @@ class MeasuredElsewhere:
     dates: tuple[str, ...]
     build: int
 
+    def of_work(self, machine: str, file: str, phase: Phase, tokens: float) -> Measurement | None:
+        """The measurement that stands for a prompt of so many tokens, or for decoding at such a depth; ``file``: of :func:`same_work`."""
+        own = [task.split("|") for task in self.tasks if task.startswith(file) and f"|{phase.value}|" in task]
+        lengths = [int(n) for _, _, n in own]
+        wanted = decode_lengths(tokens, lengths) if phase is Phase.DECODE else [n for n in lengths if n == tokens]
+        name = own[0][0] if own else ""
+        found = (self.find(machine, task_key(name, phase, n)) for n in wanted)
+        return next((measurement for measurement in found if measurement is not None), None)
+
     def find(
         self, machine: str, task: str, *, ran_on: str | None = None, threads: int | None = None
     ) -> Measurement | None:
@@ -77,6 +87,31 @@ class MeasuredElsewhere:
             date=self.dates[row],
             build=self.build,
         )
+
+
+_SAME_PARAMETERS: Final = 0.001
+_SAME_BYTES: Final = 0.03
+# Tokens generated in a row from an empty cache stand for the depth in their middle, when that is so near.
+_DEPTH_TOLERANCE: Final = 1.3
+_SHALLOW_TOKENS: Final = 96  # below, depth is no part of a step that matters
+
+
+def same_work(parameters: float, file_bytes: float) -> str | None:
+    """The measured file that has these parameters and this size: the same shape under the same recipe; None: there is none."""
+    for name, known in KNOWN_FILES.items():
+        same_shape = math.isclose(parameters, known.parameters, rel_tol=_SAME_PARAMETERS)
+        if same_shape and math.isclose(file_bytes, known.file_bytes, rel_tol=_SAME_BYTES):
+            return name
+    return None
+
+
+def decode_lengths(depth: float, measured: Iterable[int]) -> tuple[int, ...]:
+    """Those of the measured lengths of decoding whose middle stands for a depth, the nearest first."""
+    middles = {n: n / 2 for n in measured}
+    if depth <= _SHALLOW_TOKENS:
+        return tuple(sorted((n for n, middle in middles.items() if middle <= _SHALLOW_TOKENS), reverse=True))
+    near = [n for n, middle in middles.items() if 1 / _DEPTH_TOLERANCE <= middle / depth <= _DEPTH_TOLERANCE]
+    return tuple(sorted(near, key=lambda n: abs(math.log(middles[n] / depth))))
 
 
 def machine_key(vendor: str, instance: str, *, gpu: bool = False) -> str:
