@@ -183,7 +183,7 @@ def test_entries_are_pure() -> None:
         for node in ast.walk(tree)
         for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""] if isinstance(node, ast.ImportFrom) else [])
     }  # fmt: skip
-    assert imported <= {"__future__", "dataclasses", "enum", "types", "typing", "collections", "suffice"}
+    assert imported <= {"__future__", "dataclasses", "enum", "re", "types", "typing", "collections", "suffice"}
     assert Sourced(value=1.0, kind="k", source="s", seen="2026").value == 1.0
 
 

@@ -51,6 +51,8 @@ MEASURED_QUANT: Final = "q4_k"
 OTHER_QUANT_STRETCH: Final = 1.5
 EXPERTS_STRETCH: Final = 2.0
 _NODES_UNKNOWN: Final = 1.4
+_NO_BANDWIDTH: Final = 1.2
+_KNOWN_CAUTION: Final = 1.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,7 +262,7 @@ def predict_rows(model: CpuModel, phase: Phase, machines: MachineTable, machine:
     rows = with_relatives(rows, part.relatives, machines)
     log_point = rows.log_physics + part.residual(rows.columns)
     spread = np.exp(part.spread(np.column_stack((rows.columns, likeness(model.seen, machines)[machine]))))
-    spread = spread * _unknown_factor(machines, machine) * work.stretch
+    spread = spread * _unknown_factor(machines, machine) * _caution(model, machines, machine) * work.stretch
     known = np.isfinite(rows.log_physics)
     return Predicted(
         point=np.where(known, np.exp(log_point), np.nan),
@@ -273,3 +275,10 @@ def _unknown_factor(machines: MachineTable, machine: Indices) -> Floats:
     """What not knowing the layout costs: calibrated on the same rows with those cells taken away, of all machines at once."""
     nodes = machines.features[machine, MACHINE_FEATURES.index("numa_nodes")]
     return np.where(np.isnan(nodes), _NODES_UNKNOWN, 1.0)
+
+
+def _caution(model: CpuModel, machines: MachineTable, machine: Indices) -> Floats:
+    """Where ranges held fewer than 80 % out of fold: without a bandwidth, and a little for CPUs that were measured, whose new machines differ more than folds."""
+    known = np.array([bool(name) and name in model.seen.cpus for name in machines.identity])[machine]
+    bare = np.isnan(machines.read_bytes_per_s[machine])
+    return np.where(known, _KNOWN_CAUTION, 1.0) * np.where(bare, _NO_BANDWIDTH, 1.0)

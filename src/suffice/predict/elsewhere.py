@@ -89,7 +89,7 @@ class MeasuredElsewhere:
         )
 
 
-_SAME_PARAMETERS: Final = 0.001
+_SAME_PARAMETERS: Final = 0.002
 _SAME_BYTES: Final = 0.03
 # Tokens generated in a row from an empty cache stand for the depth in their middle, when that is so near.
 _DEPTH_TOLERANCE: Final = 1.3
