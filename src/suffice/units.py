@@ -21,6 +21,8 @@ NANOSECONDS_PER_SECOND: Final = 10**9
 MILLISECONDS_PER_SECOND: Final = 10**3
 SECONDS_PER_MINUTE: Final = 60
 SECONDS_PER_HOUR: Final = 3600
+LARGEST_FIGURE: Final = 10.0**9
+"""Beyond this, or below its inverse, no figure of a machine lies in the unit that people write it in (GB/s, GB, TFLOP/s): it is a slip."""
 HOURS_PER_DAY: Final = 24
 SECONDS_PER_DAY: Final = SECONDS_PER_HOUR * HOURS_PER_DAY
 BITS_PER_BYTE: Final = 8

@@ -68,6 +68,7 @@ NO_SCALE_FACTORS = {
     ("loaders/demand.py", "1_000_000"),  # a limit on a number of users
     ("measure/engine/fake.py", "1000"),  # a vocabulary of the fake
     ("measure/engine/enginelog.py", "1000"),  # lines and characters that are kept
+    ("cli/ceiling.py", "1000"),  # a limit on a number of devices
     ("predict/rows.py", "1e15"),  # a limit on any number in a table
     ("predict/model_files.py", "1024"),  # widths and heads of models
     ("model/metadata.py", "1 << 40"),  # a count that no metadata reaches

@@ -112,7 +112,7 @@ def test_nothing_stated_changes_nothing() -> None:
         ("[[device]]\nid='a'\nsource='s'", ["'seen' is missing", "2026-11-30"]),
         ("[[device]]\nid='a'\nsource='s'\nseen='yesterday'", ["'seen'", "yesterday"]),
         ("[[device]]\nid='a'\nsource=' '\nseen='2026'", ["'source'"]),
-        ("[[device]]\nid='a'\nsource='s'\nseen='2026'\nbandwidth_gb_per_s=0", ["bandwidth_gb_per_s", "greater than 0"]),
+        ("[[device]]\nid='a'\nsource='s'\nseen='2026'\nbandwidth_gb_per_s=0", ["bandwidth_gb_per_s", "greater than or equal to"]),
         ("[[device]]\nid='a'\nsource='s'\nseen='2026'\nbandwidth_gb_per_s=inf", ["bandwidth_gb_per_s"]),
         ("[[device]]\nid='a'\nsource='s'\nseen='2026'\nbandwidth_gb_per_s='900'", ["bandwidth_gb_per_s"]),
         ("[[device]]\nid='a'\nsource='s'\nseen='2026'\ntflops={bf61=1}", ["'bf61' is no type", "bf16"]),

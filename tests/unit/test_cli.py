@@ -364,3 +364,22 @@ def test_bars_survive_a_terminal_without_them(encoding: str) -> None:
     assert text.encode(encoding)
     assert ("##" in text) == (encoding != "utf-8")
     assert ("?" in text) == (encoding != "utf-8")
+
+
+def test_a_measurement_above_the_ceiling_is_a_contradiction(run: Callable[..., Result]) -> None:
+    """Somebody measured 0.887 tokens/s where the bandwidth that somebody else read allows 0.627: both are shown, and which to doubt."""
+    arguments = ("ceiling", "--model", "llama-3.1-70b:q4_k_m", "--instance", "c3d-highmem-8")
+
+    text, document = run(*arguments).out, run(*arguments, "--json").document
+
+    assert document["predicted"]["decode"]["tokens_per_second"] > document["decode_tokens_per_second"]
+    assert len(document["contradictions"]) == 1
+    assert "! contradiction: decode measured elsewhere" in text
+
+
+def test_figures_that_no_machine_has_are_slips_of_the_unit(run: Callable[..., Result]) -> None:
+    """One sentence, whatever the arithmetic would do with them."""
+    for figures in (("1e300", "3"), ("40", "1e-300")):
+        result = run("ceiling", "--bandwidth", figures[0], "--weights", figures[1])
+        assert result.code == 2
+        assert "check the unit" in result.err

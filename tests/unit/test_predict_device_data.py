@@ -181,7 +181,7 @@ def test_rented_gpus_that_silently_ran_on_the_cpu_are_left_out() -> None:
 
 
 def test_bulk_rows_are_predicted_or_none() -> None:
-    """A GPU row gives three numbers in order; unknown GPUs, rows of the CPU and rows without sizes give None."""
+    """A GPU row gives three numbers in order; unknown GPUs, rows of the CPU and models of which nothing is known give None; a name can say it."""
     rows = [
         CLOUD,
         CLOUD | {"n_prompt": "512", "n_gen": "0"},
@@ -189,13 +189,14 @@ def test_bulk_rows_are_predicted_or_none() -> None:
         CLOUD | {"llm_gpu": "Accelerator Nine", "gpu": "Accelerator Nine"},
         CLOUD | {"gpu_layers": "0"},
         CLOUD | {"backend": "CPU"},
-        CLOUD | {"model_bytes": ""},
+        CLOUD | {"model_bytes": "", "model_params": "", "model": "?"},
+        CLOUD | {"model_bytes": "", "model_params": ""},
         {"gpu": "NVIDIA A10G"},
     ]
 
     answers = predict_device_rows(rows)
 
-    assert [answer is not None for answer in answers] == [True, True, True, False, False, False, False, False]
+    assert [answer is not None for answer in answers] == [True, True, True, False, False, False, False, True, False]
     decode = answers[0]
     assert decode is not None
     rate, low, high = decode

@@ -217,3 +217,36 @@ def test_a_machine_that_was_measured_is_said_to_be() -> None:
 def test_tokens_in_a_row_stand_for_the_depth_in_their_middle(depth: int, lengths: tuple[int, ...]) -> None:
     """And for no other: decoding 128 tokens from an empty cache says nothing of a depth of 512."""
     assert decode_lengths(depth, (16, 128, 512, 1024)) == lengths
+
+
+def test_a_machine_whose_memory_nobody_states_is_undecided() -> None:
+    """Fast enough, and perhaps too small: neither "cpu" nor named among the cheapest, but counted."""
+    unknown = prospect("unknown", rate(100, 90, 110), memory=None)
+
+    (standing,) = standings(NEED, [unknown])
+
+    assert standing.verdict.verdict == words.UNDECIDED
+    assert standing.lacks_memory_only
+    assert not standing.is_enough
+
+
+def test_the_largest_memory_that_is_sold_is_not_what_one_has() -> None:
+    """An M4 is sold with 16 to 32 GB: what fits in 16 fits, what needs more is open, what needs more than 32 does not fit."""
+    m4 = device_named("apple-m4")
+
+    found = [device_prospect(m4, resolve_model(name), LENGTHS) for name in ("llama-3.1-8b:q4_k_m", "qwen3-32b:q4_k_m")]
+
+    assert [one.evidence.memory_usable_bytes is None for one in found] == [False, True]
+    assert all(one.evidence.is_gpu for one in found)  # what engines use there is the GPU
+
+
+def test_other_caches_are_not_taken_for_f16() -> None:
+    """A cache of twice the bytes decodes slower on a CPU, and on a device nothing is said."""
+    model, deep = resolve_model("llama-2-7b:q8_0"), StreamLengths(prompt_tokens=512, depth=3000)
+    machine = [instance_named("aws/c7i.4xlarge")]
+
+    plain, wide = (prospects_of(machine, shipped(), model, deep, kv_type=kind)[0] for kind in ("f16", "f32"))
+
+    assert wide.evidence.decode[0].rate.point < plain.evidence.decode[0].rate.point
+    with pytest.raises(UsageError, match="f16"):
+        device_prospect(device_named("l20"), model, deep, kv_type="f32")

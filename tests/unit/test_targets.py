@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from suffice.catalogue.catalogue import shipped
+from suffice.catalogue.entries import Dtype
 from suffice.cli.targets import Target, TargetOptions, target_of
 from suffice.errors import UsageError
 from suffice.units import GIGA, TERA
@@ -77,3 +78,11 @@ def test_what_names_no_machine_is_refused(asked: dict[str, object], message: str
     """One sentence each."""
     with pytest.raises(UsageError, match=message):
         target(**asked)
+
+
+def test_without_the_rate_in_8_bits_there_is_no_compute_roof() -> None:
+    """Engines multiply in 8 bits where they can: the rate in FP32 alone would be exceeded."""
+    h100 = next(d for d in shipped().devices if d.id == "h100-nvl")
+
+    assert Dtype.INT8 not in h100.flop_per_s
+    assert target(device="h100-nvl").roofs.peak_flop_per_s is None

@@ -166,7 +166,9 @@ class Instance:
     seen: str
     vcpu: int | None = None
     memory_bytes: float | None = None
-    memory_floor_bytes: float | None = None  # the largest model that ran in its memory: it has at least that
+    memory_floor_bytes: float | None = (
+        None  # the largest model that ran there; mapped from disk, it may have more bytes than the memory
+    )
     cpu_model: str | None = None
     other_cpu_model: str | None = None
     arch: str | None = None

@@ -15,7 +15,7 @@ from suffice.catalogue.entries import Dtype, Price, Sourced
 from suffice.catalogue.instances import provider_named
 from suffice.catalogue.names import plain, shown
 from suffice.errors import UsageError
-from suffice.units import GIB, GIGA, TERA
+from suffice.units import GIB, GIGA, LARGEST_FIGURE, TERA
 
 _STRICT: Final = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True, frozen=True)
 _KIND: Final = "stated by the user"
@@ -28,8 +28,9 @@ def _day(value: object) -> object:
 
 
 _Text = Annotated[str, Field(min_length=1, max_length=500, pattern=r"\S")]
-_Positive = Annotated[float, Field(gt=0)]
-_Count = Annotated[int, Field(gt=0)]
+# Wide enough for anything that is built; beyond are slips of the unit.
+_Positive = Annotated[float, Field(gt=0), Field(ge=1 / LARGEST_FIGURE, le=LARGEST_FIGURE)]
+_Count = Annotated[int, Field(gt=0, le=10_000_000)]
 _Seen = Annotated[str, BeforeValidator(_day), Field(pattern=r"^\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?$")]
 _Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
 

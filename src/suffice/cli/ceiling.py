@@ -33,7 +33,7 @@ def ceiling(
     instance: Annotated[
         str | None, typer.Option("--instance", help="A machine to rent, such as c7i.4xlarge or ecs.gn7e-c16g1.4xlarge.")
     ] = None,
-    count: Annotated[int, typer.Option("--count", min=1, help="So many of the device (GPUs, sockets).")] = 1,
+    count: Annotated[int, typer.Option("--count", min=1, max=1000, help="So many of the device (GPUs, sockets).")] = 1,
     dtype: Annotated[
         str | None,
         typer.Option(
@@ -92,7 +92,8 @@ def ceiling(
         result, facts = _of_model(shape, target, workload)
         facts |= _memory(shape, workload, target)
         if resolved is not None and batch == 1:
-            facts["predicted"] = _predicted(asked, catalogue, resolved, depth, prompt_tokens)
+            facts["predicted"] = _predicted(asked, catalogue, resolved, workload)
+            facts["contradictions"] = _contradictions(result, facts["predicted"], target)
         if chart is not None:
             _draw(chart, shape, workload, target)
     else:
@@ -153,27 +154,55 @@ def _experts(shape: ModelShape, batch: int) -> dict[str, float] | None:
 
 
 def _predicted(
-    asked: TargetOptions, catalogue: Catalogue, model: ModelFile | ShapeModel, depth: int, prompt_tokens: int
+    asked: TargetOptions, catalogue: Catalogue, model: ModelFile | ShapeModel, workload: Workload
 ) -> dict[str, Any] | None:
     """What is to be expected of a device or a machine to rent, below its ceiling; None where nothing can be said."""
-    from suffice.loaders.prospects import StreamLengths, device_prospect, prospects_of
+    from suffice.loaders.prospects import StreamLengths, device_prospect, prospects_of, support_of
 
-    lengths = StreamLengths(prompt_tokens=prompt_tokens, depth=depth)
+    lengths = StreamLengths(prompt_tokens=workload.prompt_tokens, depth=workload.depth)
+    kv_type = workload.type_k
     if asked.device is not None:
         try:
-            found = device_prospect(catalogue.device_named(asked.device), model, lengths, count=asked.count)
+            found = device_prospect(
+                catalogue.device_named(asked.device), model, lengths, count=asked.count, kv_type=kv_type
+            )
         except UsageError as error:
             return {"reason": str(error)}
     elif asked.instance is not None:
-        prospects = prospects_of([catalogue.instance_named(asked.instance)], catalogue, model, lengths)
+        machine = catalogue.instance_named(asked.instance)
+        prospects = prospects_of([machine], catalogue, model, lengths, kv_type=kv_type)
         if not prospects:
             return None
         found = prospects[0]
+        if not found.rests_on:
+            found = replace(found, rests_on=support_of(machine, model, lengths))
     else:
         return None
     evidence = found.evidence
     decode = evidence.decode[0].rate if evidence.decode else None
-    return {"decode": _range(decode), "prefill": _range(evidence.prefill_rate), "rests_on": list(found.rests_on)}
+    ttft = evidence.time_to_first_token(workload.prompt_tokens)
+    return {
+        "decode": _range(decode),
+        "prefill": _range(evidence.prefill_rate),
+        "ttft_s": None if ttft is None else ttft.point,
+        "rests_on": list(found.rests_on),
+    }
+
+
+def _contradictions(ceiling: Ceiling, predicted: dict[str, Any] | None, target: Target) -> list[str]:
+    """Figures above the ceiling: one of the two is wrong, and nothing is clamped."""
+    found = []
+    for phase, limit in (
+        ("decode", ceiling.decode_tokens_per_second),
+        ("prefill", ceiling.prefill_tokens_per_second if target.roofs.peak_flop_per_s is not None else None),
+    ):
+        rate = (predicted or {}).get(phase)
+        if rate is not None and limit is not None and rate["tokens_per_second"] > limit:
+            found.append(
+                f"{phase} {rate['basis']}, {rate['tokens_per_second']:.4g} tokens/s, is above the ceiling of {limit:.4g}: doubt the bandwidth or the "
+                f"rate behind it ({target.source})"
+            )
+    return found
 
 
 def _range(rate: Quantity | None) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from suffice.errors import UsageError
-from suffice.units import SECONDS_PER_DAY, parse_duration_s
+from suffice.units import LARGEST_FIGURE, SECONDS_PER_DAY, parse_duration_s
 
 
 def _duration(text: str) -> float:
@@ -93,6 +93,8 @@ def positive(value: float, flag: str) -> float:
     """
     if not 0 < value < float("inf"):
         raise UsageError(f"{flag} {value:g} is not a positive number")
+    if not 1 / LARGEST_FIGURE <= value <= LARGEST_FIGURE:
+        raise UsageError(f"{flag} {value:g} is no figure of a machine; check the unit")
     return value
 
 

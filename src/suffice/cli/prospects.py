@@ -46,4 +46,5 @@ def cheapest_machines(
         judged=len(found),
         enough=sum(one.is_enough for one in found),
         today=datetime.now(UTC).date(),
+        memory_unknown=sum(one.lacks_memory_only for one in found),
     )

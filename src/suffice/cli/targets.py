@@ -76,10 +76,10 @@ def target_of(asked: TargetOptions, catalogue: Catalogue) -> Target:
     peak = None if asked.tflops is None else options.positive(asked.tflops, "--tflops") * TERA
     if asked.device is not None:
         return _of_device(catalogue.device_named(asked.device), asked, peak)
-    if asked.instance is not None:
-        return _of_instance(catalogue.instance_named(asked.instance), asked, peak, catalogue)
     if asked.count != 1 or asked.dtype is not None:
         raise UsageError("--count and --dtype need a --device: of others nothing more is known")
+    if asked.instance is not None:
+        return _of_instance(catalogue.instance_named(asked.instance), asked, peak, catalogue)
     peak_source = None if peak is None else "stated"
     if asked.bandwidth is not None:
         value = options.positive(asked.bandwidth, "--bandwidth") * GIGA
@@ -143,6 +143,9 @@ def _peak_of(device: Device, dtype: str | None) -> tuple[float, str] | None:
             )
         rate = device.flop_per_s.get(Dtype(dtype))
         return None if rate is None else (rate.value, _rate_source(rate, dtype))
+    # Engines multiply in 8 bits where they can: without that rate the highest known one is no ceiling.
+    if Dtype.INT8 not in device.flop_per_s and device.supports(Dtype.INT8) is not False:
+        return None
     rates = [(rate.value, _rate_source(rate, name.value)) for name, rate in device.flop_per_s.items()]
     return max(rates, default=None)
 
@@ -171,7 +174,7 @@ def _of_instance(machine: Instance, asked: TargetOptions, peak: float | None, ca
     from suffice.model.roofline import Roofs
 
     if machine.accelerator is not None:
-        return _of_accelerators(machine, asked, catalogue)
+        return _of_accelerators(machine, asked, peak, catalogue)
     reading = machine.read_bytes_per_s
     if reading is None:
         raise UsageError(f"the memory bandwidth of {machine.key} is not known; give --bandwidth")
@@ -189,12 +192,18 @@ def _of_instance(machine: Instance, asked: TargetOptions, peak: float | None, ca
     )
 
 
-def _of_accelerators(machine: Instance, asked: TargetOptions, catalogue: Catalogue) -> Target:
+def _of_accelerators(machine: Instance, asked: TargetOptions, peak: float | None, catalogue: Catalogue) -> Target:
     if machine.accelerator_device is None:
-        raise UsageError(f"{machine.key} has {machine.accelerator}, whose figures are not known; give --bandwidth")
+        forms = [one.id for one in catalogue.devices if str(machine.accelerator).lower() in one.name.lower()]
+        which = (
+            f": which of {', '.join(forms)}, nobody says; ask with --device"
+            if forms
+            else ", give a --bandwidth instead"
+        )
+        raise UsageError(f"{machine.key} has {machine.accelerator}, whose figures are not known{which}")
     number = machine.accelerator_count or 1.0
     device = catalogue.device_named(machine.accelerator_device)
-    target = _of_device(device, replace(asked, count=max(1, int(number))), None)
+    target = _of_device(device, replace(asked, count=max(1, int(number))), peak)
     memory = machine.accelerator_memory_bytes
     if memory is not None:
         target = replace(target, memory_bytes=round(memory * max(number, 1.0)))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _MEASURE_A_GPU: Final = (
-    "No GPU was measured: rent one for an hour, run `suffice measure MODEL --gpu-layers 999 --out gpu.json` there, and decide with "
+    "No GPU is among them: rent one for an hour, run `suffice measure MODEL --gpu-layers 999 --out gpu.json` there, and decide with "
     "both records; `suffice ceiling --device NAME --model MODEL` gives its ceiling beforehand."
 )
 
@@ -55,7 +55,9 @@ def decide(demand: Demand, evidences: Sequence[MachineEvidence]) -> Decision:
         DemandError: see :func:`~suffice.decide.verdict.decide_machine`.
     """
     if not evidences:
-        raise UsageError("no run record: give at least one, made with `suffice measure --out run.json`")
+        raise UsageError(
+            "no machine: give a run record, made with `suffice measure --out run.json`, or --instance or --device"
+        )
     machines = [decide_machine(demand, evidence) for evidence in evidences]
     pairs = sorted(zip(evidences, machines, strict=True), key=lambda pair: _size(pair[0]))
     chosen = _choose(pairs)
@@ -67,7 +69,7 @@ def decide(demand: Demand, evidences: Sequence[MachineEvidence]) -> Decision:
         verdict = replace(
             verdict,
             verdict=words.UNDECIDED,
-            reason=f"No CPU was measured, so whether a GPU is needed is not known; {chosen.machine} is {chosen.grade}. {chosen.reason}",
+            reason=f"No CPU is among them, so whether a GPU is needed is not known; {chosen.machine} is {chosen.grade}. {chosen.reason}",
             settle="Measure a CPU machine with the same model: `suffice measure MODEL --out cpu.json`, and decide with both records.",
         )
     elif chosen.verdict == words.GPU and not any(evidence.is_gpu for evidence in evidences):

@@ -259,7 +259,7 @@ def _memory(demand: Demand, evidence: MachineEvidence) -> Constraint | None:
     stated = demand.memory_bytes
     usable = stated if stated is not None else evidence.memory_usable_bytes
     if usable is None or needed is None:
-        return _unknown_memory(needed, usable, stated)
+        return _unknown_memory(needed, usable, judged=stated is not None or evidence.memory_basis is Basis.STATED)
     basis = evidence.memory_basis if stated is None else Basis.STATED
     return Constraint(
         name="memory_bytes",
@@ -275,8 +275,8 @@ def _memory(demand: Demand, evidence: MachineEvidence) -> Constraint | None:
     )
 
 
-def _unknown_memory(needed: float | None, usable: float | None, stated: float | None) -> Constraint:
-    """Open when a limit was stated, else named as not judged: a missing number is no proof that the model fits."""
+def _unknown_memory(needed: float | None, usable: float | None, *, judged: bool) -> Constraint:
+    """Open when a limit was stated or nobody was there to look, else named as not judged: a missing number is no proof of room."""
     missing = "what the model takes" if needed is None else "what the machine has"
     return Constraint(
         name="memory_bytes",
@@ -286,8 +286,8 @@ def _unknown_memory(needed: float | None, usable: float | None, stated: float | 
         available=None if usable is None else Quantity(point=usable, low=usable, high=usable, basis=Basis.STATED),
         margin=1.0,
         of_speed=False,
-        judged=stated is not None,
-        note=f"{missing} is not in the record",
+        judged=judged,
+        note=f"{missing} is not known",
     )
 
 

@@ -62,6 +62,16 @@ class Standing:
         """Whether it may be named as enough: at the margin, and in a memory that is known."""
         return self.verdict.grade is Grade.ENOUGH and self.prospect.evidence.memory_usable_bytes is not None
 
+    @property
+    def lacks_memory_only(self) -> bool:
+        """Whether it is fast enough, and nobody knows whether the model fits."""
+        return self.prospect.evidence.memory_usable_bytes is None and _speed_is_enough(self.verdict)
+
+
+def _speed_is_enough(verdict: Verdict) -> bool:
+    graded = [item.grade for item in verdict.constraints if item.constraint.judged and item.constraint.of_speed]
+    return bool(graded) and all(grade is Grade.ENOUGH for grade in graded)
+
 
 def predicted_evidence(
     name: str, model: ModelRecord, speeds: Speeds, *, is_gpu: bool, memory_bytes: float | None

@@ -36,6 +36,7 @@ _OUTPUT_TOKENS: Final = 128  # generated in a row, as in the measurements behind
 _DEFAULT_PROMPT_TOKENS: Final = 512
 _MEDIAN_PERCENTILE: Final = 50.0
 _ACCELERATORS: Final = ("gpu", "npu")
+_SURELY_USABLE: Final = 0.75  # of the least memory that a device is sold with
 _ROOMY: Final = 2.0  # so many times the model is room for its cache and buffers as well
 
 
@@ -70,7 +71,7 @@ class StreamLengths:
         return cls(prompt_tokens=prompt, depth=depth)
 
 
-def works_of(shape: ModelShape, lengths: StreamLengths) -> Works:
+def works_of(shape: ModelShape, lengths: StreamLengths, kv_type: str = "f16") -> Works:
     """The workloads of one stream through a model."""
     decode = WorkloadSpec(
         phase=Phase.DECODE,
@@ -80,7 +81,7 @@ def works_of(shape: ModelShape, lengths: StreamLengths) -> Works:
         file_bytes=float(shape.tensor_bytes),
         parameters=float(shape.parameters),
         active_parameters=float(shape.active_parameters),
-        cache_bytes_per_token=shape.kv_bytes_per_token(),
+        cache_bytes_per_token=shape.kv_bytes_per_token(kv_type, kv_type),
         quant=max(shape.bytes_by_type, key=lambda name: shape.bytes_by_type[name]).lower(),
     )
     prefill = WorkloadSpec(
@@ -152,11 +153,23 @@ def device_prospect(
     """
     asked = _Asked.of(model, lengths, kv_type)
     name = device.name if count == 1 else f"{count} x {device.name}"
-    memory = None if device.memory_max_bytes is None else device.memory_max_bytes * count
-    found = _device_prospect(name, device, count, memory, asked)
+    found = _device_prospect(name, device, count, _device_memory(device, count, asked), asked)
     if isinstance(found, Refusal):
         raise UsageError(found.reason)
     return found
+
+
+def _device_memory(device: Device, count: int, asked: _Asked) -> float | None:
+    """The least memory that it is sold with; None when the model fits a larger one only, which the user may have or not."""
+    least, most = device.memory_min_bytes, device.memory_max_bytes
+    if least is None or most is None or least == most:
+        return None if least is None else least * count
+    needed = (asked.record.file_bytes or 0.0) + _cache_bytes(asked)
+    return least * count if needed <= least * count * _SURELY_USABLE or needed > most * count else None
+
+
+def _cache_bytes(asked: _Asked) -> float:
+    return asked.shape.kv_cache_bytes(max(asked.works.depth, 1) + _OUTPUT_TOKENS, asked.kv_type, asked.kv_type) or 0.0
 
 
 def support_of(machine: Instance, model: ModelFile | ShapeModel, lengths: StreamLengths) -> tuple[str, ...]:
@@ -172,13 +185,15 @@ class _Asked:
     shape: ModelShape
     record: ModelRecord
     works: Works
+    kv_type: str
     seen_as: str | None  # the measured file that is this model, None when nobody measured it on rented CPUs
 
     @classmethod
     def of(cls, model: ModelFile | ShapeModel, lengths: StreamLengths, kv_type: str) -> _Asked:
         record = describe_model(model, type_k=kv_type, type_v=kv_type, with_hash=False)
         seen_as = same_work(model.shape.parameters, model.shape.tensor_bytes)
-        return cls(shape=model.shape, record=record, works=works_of(model.shape, lengths), seen_as=seen_as)
+        works = works_of(model.shape, lengths, kv_type)
+        return cls(shape=model.shape, record=record, works=works, kv_type=kv_type, seen_as=seen_as)
 
 
 def _accelerator_prospect(machine: Instance, catalogue: Catalogue, asked: _Asked) -> Prospect | None:
@@ -196,6 +211,8 @@ def _accelerator_prospect(machine: Instance, catalogue: Catalogue, asked: _Asked
 def _device_prospect(
     name: str, device: Device, count: int, memory_bytes: float | None, asked: _Asked
 ) -> Prospect | Refusal:
+    if asked.kv_type != "f16":
+        return Refusal(reason=f"{name}: predictions are for a KV cache of f16, not {asked.kv_type}; measure it")
     works: tuple[WorkloadSpec, ...] = (asked.works.decode, asked.works.prefill)
     if not asked.shape.is_moe:  # fewer active parameters than all of them mean experts there, not an embedding
         works = tuple(replace(work, active_parameters=None) for work in works)
@@ -203,9 +220,9 @@ def _device_prospect(
     if isinstance(decode, Refusal) and decode.needed_bytes is None:
         return decode
     speeds = Speeds(depth=asked.works.depth, decode=_range_of(decode), prefill=_range_of(prefill))
-    evidence = predicted_evidence(
-        name, asked.record, speeds, is_gpu=device.kind in _ACCELERATORS, memory_bytes=memory_bytes
-    )
+    # What engines use of an Apple chip is its GPU: whether its CPU would do, the figures do not say.
+    is_gpu = device.kind in _ACCELERATORS or "apple" in device.name.lower()
+    evidence = predicted_evidence(name, asked.record, speeds, is_gpu=is_gpu, memory_bytes=memory_bytes)
     rests_on = () if isinstance(decode, Refusal) else (*decode.rests_on, *decode.wide_because)
     return Prospect(evidence=evidence, rests_on=rests_on)
 
@@ -268,8 +285,11 @@ def _quantity(rates: Predicted, row: int) -> Quantity | None:
 
 
 def _memory(machine: Instance, model: ModelRecord) -> float | None:
-    """Its memory. Where nobody says it, it has at least that of the largest model that ran there: told when this one is far smaller."""
+    """Its memory. Where nobody says it: half of the largest model that ran there, if this one is far smaller.
+
+    A model that is mapped from disk runs, slowly, in less memory than it has bytes, so that the largest one is no proof by itself.
+    """
     floor = machine.memory_floor_bytes
     if machine.memory_bytes is not None or floor is None or model.file_bytes is None:
         return machine.memory_bytes
-    return floor if floor >= _ROOMY * model.file_bytes else None
+    return floor / _ROOMY if floor >= _ROOMY * model.file_bytes else None

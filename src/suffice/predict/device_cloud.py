@@ -17,6 +17,7 @@ from suffice.predict.device_models import catalogue_model, step_bytes, typical_l
 from suffice.predict.device_ratings import peak_ratio, rating_of
 from suffice.predict.device_terms import DeviceCase
 from suffice.predict.device_words import EngineFamily, quant_format
+from suffice.predict.model_files import model_file
 from suffice.units import BITS_PER_BYTE
 
 if TYPE_CHECKING:
@@ -71,6 +72,9 @@ def read_cloud(row: Mapping[str, str]) -> CloudRow | None:
         return None
     prompt, generated = int(_number(row.get("n_prompt")) or 0), int(_number(row.get("n_gen")) or 0)
     size, parameters = _number(row.get("model_bytes")), _number(row.get("model_params"))
+    if not size or not parameters:  # the name of a model may say both
+        known = model_file(row.get("model") or "", size or None, parameters or None)
+        size, parameters = (size, parameters) if known is None else (known.file_bytes, known.parameters)
     if not size or not parameters or not (prompt or generated):
         return None
     return _ready(name, count, row.get("model") or "", size, parameters, prompt, generated)

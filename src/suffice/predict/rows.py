@@ -40,8 +40,12 @@ MACHINE_COLUMNS: Final = (
 WORKLOAD_COLUMNS: Final = ("model", "model_bytes", "model_params", "threads", "n_prompt", "n_gen")
 DEVICE_COLUMNS: Final = ("backend", "gpu_layers", "llm_gpu")
 # Without one of the first a row names no machine, without one of the second no work.
-_NAMES_A_MACHINE: Final = ("cpu_model", "llm_cpu", "vcpu", "read_gb_s", "membench_read_gb_s", "instance", "threads")
+_NAMES_A_MACHINE: Final = (
+    *("cpu_model", "llm_cpu", "vcpu", "read_gb_s", "membench_read_gb_s", "instance", "threads"),
+    *("gpu", "llm_gpu"),
+)
 _LARGEST: Final = 1e15
+_LEAST_READING, _LARGEST_READING = 0.5, 50_000.0  # GB/s
 _NONE_WORDS: Final = frozenset({"", "nan", "none", "null", "na", "n/a"})
 
 
@@ -90,6 +94,11 @@ def whole(text: str) -> int | None:
     return int(value) if value is not None and value >= 1 else None
 
 
+def _reading(gb_per_s: float | None) -> float | None:
+    """A bandwidth that a machine can have; others are slips and say nothing."""
+    return gb_per_s if gb_per_s is not None and _LEAST_READING <= gb_per_s <= _LARGEST_READING else None
+
+
 def machine_of(cells: tuple[str, ...]) -> MachineSpec:
     """The machine of the cells of ``MACHINE_COLUMNS``.
 
@@ -99,8 +108,8 @@ def machine_of(cells: tuple[str, ...]) -> MachineSpec:
     described = cell["cpu_model"] if plain_cpu_name(cell["cpu_model"]) else None
     ran_on = cell["llm_cpu"] if plain_cpu_name(cell["llm_cpu"]) else described
     llc_bytes, llc_instances = _cache(cell["l3"])
-    read = number(cell["read_gb_s"])
-    second = number(cell["membench_read_gb_s"])
+    read = _reading(number(cell["read_gb_s"]))
+    second = _reading(number(cell["membench_read_gb_s"]))
     return MachineSpec(
         name=cell["instance"],
         cpu_model=ran_on,

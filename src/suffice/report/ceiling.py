@@ -15,6 +15,7 @@ def ceiling_text(ceiling: Ceiling, machine: dict[str, Any], facts: dict[str, Any
     """The ceiling and what it was computed from; ``machine`` and ``facts`` are those of the JSON document."""
     rows = [["what", "value", "from"], *_given_rows(ceiling, machine, facts), *_limit_rows(ceiling, machine, facts)]
     lines = [plain_table([*rows, *_memory_rows(facts)])]
+    lines += [f"! contradiction: {one_line(text)}" for text in facts.get("contradictions", [])]
     lines += [f"! {one_line(note)}" for note in machine["notes"]]
     return "\n".join(lines)
 
@@ -72,6 +73,8 @@ def _predicted_rows(predicted: dict[str, Any]) -> list[list[str]]:
         if rate is not None:
             text = f"{rate['tokens_per_second']:.4g} tokens/s ({rate['low']:.4g} to {rate['high']:.4g})"
             rows.append([f"{phase}, {rate['basis']}", text, "; ".join(predicted["rests_on"]) or "80 % range"])
+    if predicted.get("ttft_s") is not None:
+        rows.append(["time to first token, predicted", format_seconds(predicted["ttft_s"]), "prefill and one step"])
     if predicted.get("reason"):
         rows.append(["decode, predicted", "unknown", predicted["reason"]])
     return rows

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _IN_OTHER_WORDS: Final = {
     words.CPU: "This CPU is enough, with the margin.",
     words.CPU_THIN: "The requirement is met, the margin is not.",
-    words.GPU: "A CPU that was measured is not enough.",
+    words.GPU: "The CPU is not enough.",
     words.UNDECIDED: "The evidence does not settle it.",
 }
 

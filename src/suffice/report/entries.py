@@ -73,7 +73,9 @@ def instances_text(machines: Sequence[dict[str, Any]], *, left: int) -> str:
     if left:
         lines.append(f"... and {left} more: give words, --vendor, --max-price or --min-memory, or --limit 0")
     if any(machine["memory_bytes"] is None and machine["memory_floor_bytes"] for machine in machines):
-        lines.append(">= is the largest model that ran in its memory: it has at least that, how much is not known")
+        lines.append(
+            "~ is the largest model that ran there: mapped from disk, it may have more bytes than the memory, which nobody states"
+        )
     if any(machine["other_cpu_model"] for machine in machines):
         lines.append("a second CPU is one on which another run of the same type landed: you may get either")
     lines += [f"{machine['name']}: {_price_note(machine)}" for machine in machines if _price_note(machine)]

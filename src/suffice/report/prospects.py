@@ -26,6 +26,7 @@ class CheapestMachines:
     judged: int
     enough: int
     today: date
+    memory_unknown: int = 0  # that would be enough by their speed
 
 
 def prospects_text(found: CheapestMachines) -> str:
@@ -94,6 +95,10 @@ def _notes(found: CheapestMachines) -> list[str]:
             "`suffice check` on one of them takes a minute."
         )
     ]
+    if found.memory_unknown:
+        notes.append(
+            f"{found.memory_unknown:,} more would be enough by speed; nobody states their memory, so that they are not named."
+        )
     if any("*" in row[5] for row in _rows(found)):
         notes.append(
             f"* the price is over {OLD_AFTER_DAYS} days old, or without a date: `suffice catalog refresh`, or ask"
