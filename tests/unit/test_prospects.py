@@ -17,10 +17,10 @@ from suffice.decide.prospects import CPU_RESERVE_BYTES, Prospect, Speeds, cheape
 from suffice.decide.quantity import Quantity
 from suffice.decide.verdict import Grade
 from suffice.errors import UsageError
-from suffice.loaders.prospects import StreamLengths, device_prospect, machine_spec, prospects_of, works_of
+from suffice.loaders.prospects import device_prospect, machine_spec, prospects_of, works_of
 from suffice.loaders.reference import resolve_model
 from suffice.model.basis import Basis
-from suffice.model.demand import single_stream_need
+from suffice.model.demand import StreamLengths, single_stream_need
 from suffice.predict.elsewhere import decode_lengths
 from suffice.report.prospects import CheapestMachines, prospects_document, prospects_markdown, prospects_text
 from suffice.units import GIB

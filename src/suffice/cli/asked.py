@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from suffice.measure.request import RunRequest
     from suffice.model.demand import Demand
 
-_MEDIAN_PERCENTILE = 50.0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
@@ -40,19 +38,16 @@ class RunOptions:
         Raises:
             UsageError: the prompt file is empty or cannot be read.
         """
-        from suffice.measure.request import DEFAULT_PROMPT_TOKENS, RunRequest, default_budget_s
+        from suffice.measure.request import RunRequest, default_budget_s
+        from suffice.model.demand import StreamLengths
 
-        prompt_tokens, depth = self.prompt_tokens, self.depth
-        if prompt_tokens is None:
-            prompt_tokens = DEFAULT_PROMPT_TOKENS if demand is None else prompt_length_of(demand)
-        if depth is None:
-            depth = prompt_tokens if demand is None else depth_of(demand, prompt_tokens)
+        lengths = StreamLengths.of(demand, self.prompt_tokens)
         stated = demand is not None and demand.prompt_tokens is not None
         return RunRequest(
             model=model,
             budget_s=default_budget_s(model) if self.budget_s is None else self.budget_s,
-            prompt_tokens=prompt_tokens,
-            depth=depth,
+            prompt_tokens=lengths.prompt_tokens,
+            depth=lengths.depth if self.depth is None else self.depth,
             batch=self.batch,
             lengths_stated=stated or self.prompt_tokens is not None or self.depth is not None,
             threads=self.threads,
@@ -86,18 +81,3 @@ def demand_of(demand_file: Path | None, need: float | None) -> Demand:
             "what is needed? Give --need TOKENS_PER_SECOND or a demand.toml (docs/demand.md has one to start from)"
         )
     return single_stream_need(options.positive(need, "--need"))
-
-
-def prompt_length_of(demand: Demand) -> int:
-    """The prompt to measure with: that of the percentile whose time to first token is limited, else our default."""
-    from suffice.measure.request import DEFAULT_PROMPT_TOKENS
-
-    if demand.prompt_tokens is None:
-        return DEFAULT_PROMPT_TOKENS
-    percentile = _MEDIAN_PERCENTILE if demand.ttft is None else demand.ttft.percentile
-    return round(demand.prompt_tokens.at(percentile)) or 1
-
-
-def depth_of(demand: Demand, prompt_tokens: int) -> int:
-    """Where the demand decodes; when it does not say, behind the prompt: an empty cache would flatter the machine."""
-    return prompt_tokens if demand.work_depth_tokens is None else round(demand.work_depth_tokens)

@@ -25,10 +25,6 @@ Query = Annotated[str, typer.Argument(help="Words that the name, family or kind 
 Words = Annotated[
     list[str] | None, typer.Argument(help="Words that the name, kind or CPU must hold. Default: everything.")
 ]
-OwnCatalogue = Annotated[
-    Path | None,
-    typer.Option("--catalog", metavar="FILE", help="Entries of yours (TOML) that change these or are added."),
-]
 Sources = Annotated[bool, typer.Option("--sources", help="Also show where each entry is from.")]
 Limit = Annotated[int, typer.Option("--limit", min=0, help="Rows to show; 0 for all. --json always has all.")]
 
@@ -79,7 +75,7 @@ def models(query: Query = "", json_output: options.Json = False) -> None:
 
 def devices(
     words: Words = None,
-    own: OwnCatalogue = None,
+    own: options.OwnCatalogue = None,
     sources: Sources = False,
     json_output: options.Json = False,
 ) -> None:
@@ -126,7 +122,7 @@ def instances(
         ),
     ] = None,
     limit: Limit = _MOST_ROWS,
-    own: OwnCatalogue = None,
+    own: options.OwnCatalogue = None,
     sources: Sources = False,
     json_output: options.Json = False,
 ) -> None:
@@ -169,7 +165,7 @@ def instances(
 def apis(
     words: Words = None,
     limit: Limit = _MOST_ROWS,
-    own: OwnCatalogue = None,
+    own: options.OwnCatalogue = None,
     sources: Sources = False,
     json_output: options.Json = False,
 ) -> None:

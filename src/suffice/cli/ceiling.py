@@ -157,7 +157,8 @@ def _predicted(
     asked: TargetOptions, catalogue: Catalogue, model: ModelFile | ShapeModel, workload: Workload
 ) -> dict[str, Any] | None:
     """What is to be expected of a device or a machine to rent, below its ceiling; None where nothing can be said."""
-    from suffice.loaders.prospects import StreamLengths, device_prospect, prospects_of, support_of
+    from suffice.loaders.prospects import device_prospect, prospects_of, support_of
+    from suffice.model.demand import StreamLengths
 
     lengths = StreamLengths(prompt_tokens=workload.prompt_tokens, depth=workload.depth)
     kv_type = workload.type_k

@@ -84,8 +84,9 @@ def _predicted(
         UsageError: no model, an unknown machine, or one of which too little is known.
     """
     from suffice.loaders.catalogue import load_catalogue
-    from suffice.loaders.prospects import StreamLengths, device_prospect, prospects_of
+    from suffice.loaders.prospects import device_prospect, prospects_of
     from suffice.loaders.reference import resolve_model
+    from suffice.model.demand import StreamLengths
 
     if model is None:
         raise UsageError(

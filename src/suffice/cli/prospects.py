@@ -26,7 +26,8 @@ def cheapest_machines(
         DemandError: the model cannot hold the context that the demand needs.
     """
     from suffice.decide.prospects import cheapest, standings
-    from suffice.loaders.prospects import StreamLengths, prospects_of, support_of
+    from suffice.loaders.prospects import prospects_of, support_of
+    from suffice.model.demand import StreamLengths
     from suffice.report.prospects import CheapestMachines
 
     # Machines that earn their CPU time as credits cannot keep the speed that a short test shows.

@@ -27,14 +27,13 @@ if TYPE_CHECKING:
     from suffice.catalogue.entries import Device, Instance
     from suffice.loaders.model_file import ModelFile
     from suffice.loaders.shape_model import ShapeModel
-    from suffice.model.demand import Demand
+    from suffice.model.demand import StreamLengths
     from suffice.model.shape import ModelShape
+    from suffice.predict.cpu_features import MachineTable
     from suffice.predict.elsewhere import Measurement
     from suffice.records.schema import ModelRecord
 
 _OUTPUT_TOKENS: Final = 128  # generated in a row, as in the measurements behind the predictions
-_DEFAULT_PROMPT_TOKENS: Final = 512
-_MEDIAN_PERCENTILE: Final = 50.0
 _ACCELERATORS: Final = ("gpu", "npu")
 _SURELY_USABLE: Final = 0.75  # of the least memory that a device is sold with
 _ROOMY: Final = 2.0  # so many times the model is room for its cache and buffers as well
@@ -53,24 +52,6 @@ class Works:
         return self.decode.depth
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamLengths:
-    """Tokens of the prompt, and in the cache while the answer is written."""
-
-    prompt_tokens: int
-    depth: int
-
-    @classmethod
-    def of(cls, demand: Demand) -> StreamLengths:
-        """Those of a demand; what it does not say is a prompt of 512 tokens, and decoding behind it."""
-        prompt = _DEFAULT_PROMPT_TOKENS
-        if demand.prompt_tokens is not None:
-            percentile = _MEDIAN_PERCENTILE if demand.ttft is None else demand.ttft.percentile
-            prompt = max(1, round(demand.prompt_tokens.at(percentile)))
-        depth = prompt if demand.work_depth_tokens is None else round(demand.work_depth_tokens)
-        return cls(prompt_tokens=prompt, depth=depth)
-
-
 def works_of(shape: ModelShape, lengths: StreamLengths, kv_type: str = "f16") -> Works:
     """The workloads of one stream through a model."""
     decode = WorkloadSpec(
@@ -84,16 +65,7 @@ def works_of(shape: ModelShape, lengths: StreamLengths, kv_type: str = "f16") ->
         cache_bytes_per_token=shape.kv_bytes_per_token(kv_type, kv_type),
         quant=max(shape.bytes_by_type, key=lambda name: shape.bytes_by_type[name]).lower(),
     )
-    prefill = WorkloadSpec(
-        phase=Phase.PREFILL,
-        n_tokens=lengths.prompt_tokens,
-        streamed_bytes=decode.streamed_bytes,
-        file_bytes=decode.file_bytes,
-        parameters=decode.parameters,
-        active_parameters=decode.active_parameters,
-        cache_bytes_per_token=decode.cache_bytes_per_token,
-        quant=decode.quant,
-    )
+    prefill = replace(decode, phase=Phase.PREFILL, n_tokens=lengths.prompt_tokens, depth=0)
     return Works(decode=decode, prefill=prefill)
 
 
@@ -238,7 +210,8 @@ def _cpu_prospects(machines: Sequence[Instance], asked: _Asked) -> tuple[Prospec
     if not machines:
         return ()
     works = asked.works
-    decode, prefill = (_predicted(machines, work) for work in (works.decode, works.prefill))
+    table = machine_table([machine_spec(machine) for machine in machines])
+    decode, prefill = (_predicted(table, len(machines), work) for work in (works.decode, works.prefill))
     prospects = []
     for row, machine in enumerate(machines):
         seen = _seen(machine, asked)
@@ -271,10 +244,9 @@ def _of_measurement(found: Measurement | None) -> Quantity | None:
     return Quantity(point=found.tokens_per_second, low=found.low, high=found.high, basis=Basis.MEASURED_ELSEWHERE)
 
 
-def _predicted(machines: Sequence[Instance], work: WorkloadSpec) -> Predicted:
-    table = machine_table([machine_spec(machine) for machine in machines])
-    rows = np.arange(len(machines), dtype=np.intp)
-    return predict_rows(shipped_cpu_model(), work.phase, table, rows, work_table([work] * len(machines)))
+def _predicted(table: MachineTable, count: int, work: WorkloadSpec) -> Predicted:
+    rows = np.arange(count, dtype=np.intp)
+    return predict_rows(shipped_cpu_model(), work.phase, table, rows, work_table([work] * count))
 
 
 def _quantity(rates: Predicted, row: int) -> Quantity | None:

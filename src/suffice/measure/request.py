@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from suffice.errors import UsageError
+from suffice.model.demand import DEFAULT_PROMPT_TOKENS
 from suffice.stats.stopping import StoppingRule
 from suffice.units import GIGA
 
@@ -20,7 +21,6 @@ DEFAULT_BUDGET_S: Final = 40.0
 DEFAULT_SLICES_BUDGET_S: Final = 13.0  # slices are short: their repetitions cost a part of the whole model's ...
 SLICES_BUDGET_MODEL_BYTES: Final = 10 * GIGA  # ... of up to this size; larger ones get more, up to four times as much
 MOST_BUDGET_FACTOR: Final = 4.0
-DEFAULT_PROMPT_TOKENS: Final = 512
 FLASH_ATTENTION_CHOICES: Final = ("auto", "on", "off")
 
 

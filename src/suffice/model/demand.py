@@ -13,6 +13,7 @@ from typing import Final
 from suffice.units import SECONDS_PER_DAY
 
 DEFAULT_MARGIN: Final = 1.5
+DEFAULT_PROMPT_TOKENS: Final = 512  # where a demand says nothing of its prompts
 _Z95: Final = 1.6448536269514722  # standard normal quantile of 0.95
 _MEDIAN_PERCENTILE: Final = 50.0
 
@@ -140,3 +141,26 @@ class Demand:
 def single_stream_need(tokens_per_second: float, margin: float = DEFAULT_MARGIN) -> Demand:
     """The demand behind ``--need``: one interactive stream that needs so many tokens per second."""
     return Demand(kind=DemandKind.INTERACTIVE, tokens_per_second_per_user=tokens_per_second, margin=margin)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamLengths:
+    """Tokens of the prompt, and in the cache while the answer is written: what one stream is measured or predicted at."""
+
+    prompt_tokens: int
+    depth: int
+
+    @classmethod
+    def of(cls, demand: Demand | None, prompt_tokens: int | None = None) -> StreamLengths:
+        """Those of a demand; ``prompt_tokens`` where the user says it.
+
+        The prompt is that of the percentile whose time to first token is limited, else the median, else our default. Decoding is behind the
+        prompt where the demand does not say at which depth: an empty cache would flatter the machine.
+        """
+        prompt = DEFAULT_PROMPT_TOKENS if prompt_tokens is None else prompt_tokens
+        if prompt_tokens is None and demand is not None and demand.prompt_tokens is not None:
+            percentile = _MEDIAN_PERCENTILE if demand.ttft is None else demand.ttft.percentile
+            prompt = max(1, round(demand.prompt_tokens.at(percentile)))
+        if demand is None or demand.work_depth_tokens is None:
+            return cls(prompt_tokens=prompt, depth=prompt)
+        return cls(prompt_tokens=prompt, depth=round(demand.work_depth_tokens))

@@ -99,7 +99,8 @@ def _notes(found: CheapestMachines) -> list[str]:
         notes.append(
             f"{found.memory_unknown:,} more would be enough by speed; nobody states their memory, so that they are not named."
         )
-    if any("*" in row[5] for row in _rows(found)):
+    shown = [one.prospect.price for standings in found.by_currency.values() for one in standings]
+    if any(price is not None and is_old(price.date, found.today) for price in shown):
         notes.append(
             f"* the price is over {OLD_AFTER_DAYS} days old, or without a date: `suffice catalog refresh`, or ask"
         )
