@@ -216,6 +216,31 @@ class ExtrapolationRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServicePass:
+    """Repetitions of one pass as a server makes it: a decode step of ``size`` sequences, or a chunk of ``size`` tokens of one prompt.
+
+    ``depth`` tokens are in the cache of each sequence before it. ``seconds`` has one value a repetition. In an extrapolated record
+    it is the time of the whole model, and ``slice_s[slice][repetition]`` are those of the slices.
+    """
+
+    size: int
+    depth: int
+    seconds: tuple[float, ...] = ()
+    slice_s: tuple[tuple[float, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceRecord:
+    """The service curve: what a step costs when several requests are served, measured in process."""
+
+    slots: int  # largest number of sequences that was asked for
+    decode_threads: int | None = None
+    prefill_threads: int | None = None
+    decode: tuple[ServicePass, ...] = ()
+    prefill: tuple[ServicePass, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementRecord:
     """The raw series and their estimates."""
 
@@ -227,6 +252,7 @@ class MeasurementRecord:
     peak_rss_bytes: int | None = None
     budget_s: float | None = None
     extrapolation: ExtrapolationRecord | None = None  # None: the model itself was run
+    service: ServiceRecord | None = None  # None: not asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
