@@ -51,6 +51,16 @@ def test_beyond_the_points_the_last_slopes_go_on_and_it_is_said() -> None:
     assert "batch 6" in curve.beyond(Reached(batch=6))[0]
 
 
+def test_a_larger_batch_may_be_faster_but_not_beyond_the_points() -> None:
+    """3 sequences at 3 s and 4 at 2 s stay as they were measured; 7 follow the line from 1 to 4, not the fall from 3 to 4."""
+    surface = surface_of_points(
+        [Point(size=1, depth=0, seconds=1), Point(size=3, depth=0, seconds=3), Point(size=4, depth=0, seconds=2)]
+    )
+
+    assert (surface.at(3, 0), surface.at(4, 0)) == (3.0, 2.0)
+    assert surface.at(7, 0) == pytest.approx(3.0)
+
+
 def test_noise_is_pooled_and_missing_depths_are_borrowed() -> None:
     """3 s and 2 s at growing depths are 2.5 s each; a batch of 4 at one depth grows four times as fast as a batch of 1."""
     noisy = surface_of_points(

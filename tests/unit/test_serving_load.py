@@ -80,7 +80,7 @@ def test_given_lengths_repeat_in_order_or_are_drawn() -> None:
 
 def test_users_wait_for_their_answers() -> None:
     """Two users without pauses on one slot: each sends its next request when its last is answered."""
-    load = Load(arrivals=ClosedLoop(users=2), prompt=ONE, output=FixedLength(tokens=3), requests=6)
+    load = Load(arrivals=ClosedLoop(users=2, turnaround_s=0), prompt=ONE, output=FixedLength(tokens=3), requests=6)
     scheduler = LlamaCppScheduler(slots=1, context_tokens=100, layout=KvLayout.UNIFIED)
 
     run = simulate(curve_of_points(FLAT, FLAT), scheduler, load)
@@ -91,7 +91,9 @@ def test_users_wait_for_their_answers() -> None:
 
 def test_pauses_lengthen_the_cycle_of_a_user() -> None:
     """One user alone: a cycle is the service and a pause, the pauses have the stated mean."""
-    load = Load(arrivals=ClosedLoop(users=1, think_s=7), prompt=ONE, output=FixedLength(tokens=3), requests=5000)
+    load = Load(
+        arrivals=ClosedLoop(users=1, think_s=7, turnaround_s=0), prompt=ONE, output=FixedLength(tokens=3), requests=5000
+    )
     scheduler = LlamaCppScheduler(slots=1, context_tokens=100)
 
     run = simulate(curve_of_points(FLAT, FLAT), scheduler, load)
@@ -103,7 +105,7 @@ def test_pauses_lengthen_the_cycle_of_a_user() -> None:
 def test_users_of_rejected_requests_come_again() -> None:
     """A prompt that does not fit ends at once, and the loop goes on to the last request."""
     load = Load(
-        arrivals=ClosedLoop(users=1),
+        arrivals=ClosedLoop(users=1, turnaround_s=0),
         prompt=EmpiricalLength(tokens=(50, 1), in_order=True),
         output=FixedLength(tokens=2),
         requests=6,

@@ -138,14 +138,19 @@ class ClosedLoop:
     Attributes:
         users: all send their first request at the start.
         think_s: mean of exponential pauses; 0: none.
+        turnaround_s: least time from an answer to the next request, which no client has below a millisecond or so. The server's next
+            step has begun by then without it, so that it waits for one whole step: at 0 s a first token would come a step too early.
     """
 
     users: int
     think_s: float = 0.0
+    turnaround_s: float = 0.001
 
     def __post_init__(self) -> None:
-        if self.users < 1 or not 0 <= self.think_s < math.inf:
-            raise ValueError("a closed loop has at least 1 user and a think time that is not negative")
+        if self.users < 1 or not 0 <= self.think_s < math.inf or not 0 <= self.turnaround_s < math.inf:
+            raise ValueError(
+                "a closed loop has at least 1 user, and a think time and a turnaround that are not negative"
+            )
 
 
 Arrivals = OpenArrivals | GivenArrivals | ClosedLoop
@@ -170,7 +175,7 @@ class Load:
         prompts = self.prompt.draw(streams[1], self.requests)
         outputs = self.output.draw(streams[2], self.requests)
         if isinstance(self.arrivals, ClosedLoop):
-            pauses = streams[0].standard_exponential(self.requests) * self.arrivals.think_s
+            pauses = streams[0].standard_exponential(self.requests) * self.arrivals.think_s + self.arrivals.turnaround_s
             return DrawnLoad(
                 prompts=prompts.tolist(), outputs=outputs.tolist(), users=self.arrivals.users, pauses_s=pauses.tolist()
             )

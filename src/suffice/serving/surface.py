@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Surface(Protocol):
-    """Seconds of a pass; never decreasing in size nor in depth."""
+    """Seconds of a pass; never decreasing in depth."""
 
     @property
     def largest_size(self) -> float | None:
@@ -72,8 +72,8 @@ class MeasuredSurface:
             raise ValueError("a surface needs one row of seconds a size and one column a depth")
         if (np.diff(self.sizes) <= 0).any() or (np.diff(self.depths) <= 0).any():
             raise ValueError("sizes and depths of a surface ascend")
-        if (np.diff(grid, axis=0) < 0).any() or (np.diff(grid, axis=1) < 0).any():
-            raise ValueError("the seconds of a surface never fall with size or depth")
+        if (np.diff(grid, axis=1) < 0).any():
+            raise ValueError("the seconds of a surface never fall with depth")
 
     @property
     def largest_size(self) -> float:
@@ -87,12 +87,20 @@ class MeasuredSurface:
 
     def at(self, size: float, depth: float) -> float:
         """Seconds of one pass."""
-        row, share = _place(self.sizes, size)
         column, along = _place(self.depths, depth)
+        if size >= self.sizes[-1]:
+            return _between(self.seconds[-1], column, along) * self._growth(size)
+        row, share = _place(self.sizes, size)
         lower = _between(self.seconds[row], column, along)
-        if len(self.sizes) == 1:
-            return lower * max(1.0, size / self.sizes[0])
         return lower if share == 0.0 else lower + share * (_between(self.seconds[row + 1], column, along) - lower)
+
+    def _growth(self, size: float) -> float:
+        """How many times longer a pass beyond the largest size takes than one of that size, whatever the depth."""
+        sizes, shallow = self.sizes, [row[0] for row in self.seconds]
+        if len(sizes) == 1:
+            return size / sizes[0]
+        slopes = [(shallow[-1] - shallow[start]) / (sizes[-1] - sizes[start]) for start in (0, -2)]
+        return 1.0 + (size - sizes[-1]) * max(0.0, *slopes) / shallow[-1]
 
     def row(self, size: float, depths: Floats) -> Floats:
         """Seconds of passes of one size at many depths."""
@@ -120,9 +128,8 @@ def _between(values: Sequence[float], index: int, share: float) -> float:
 def surface_of_points(points: Iterable[Point]) -> MeasuredSurface:
     """A surface through measured points, which need not form a full grid.
 
-    Noise that makes a deeper pass faster is pooled (least squares under monotony, Barlow et al. 1972); a larger pass is
-    never faster than a smaller one. A size that was measured at one depth only borrows how the nearest other size grows,
-    in proportion to the sizes: each sequence reads a cache of its own.
+    Noise that makes a deeper pass faster is pooled (least squares under monotony, Barlow et al. 1972). A size that was measured
+    at one depth only borrows how the nearest other size grows, in proportion to the sizes: each sequence reads a cache of its own.
 
     Raises:
         ValueError: no points.
@@ -135,7 +142,7 @@ def surface_of_points(points: Iterable[Point]) -> MeasuredSurface:
     depths = sorted({depth for row in by_size.values() for depth in row})
     curves = {size: _pooled(row) for size, row in sorted(by_size.items())}
     grid = [_filled(size, curves, depths) for size in curves]
-    rising = np.maximum.accumulate(np.maximum.accumulate(np.array(grid), axis=0), axis=1)
+    rising = np.maximum.accumulate(np.array(grid), axis=1)  # of borrowed growth, which may cross
     return MeasuredSurface(
         sizes=tuple(float(size) for size in curves),
         depths=tuple(depths),
