@@ -188,6 +188,25 @@ def test_sequences_are_copied_and_decoded_together(
             opened.decode(1, batch=2)
 
 
+@pytest.mark.parametrize("kind", ["toy", "windowed", "recurrent", "experts"])
+def test_a_prompt_goes_on_behind_a_filled_cache(
+    engine: LlamaCppEngine, kind: str, request: pytest.FixtureRequest
+) -> None:
+    """Chunks of the first sequence, one evaluation each; the others wait, and a copy makes them equal again."""
+    with engine.open(request.getfixturevalue(kind), SETTINGS) as opened:
+        assert len(opened.extend(64)) == 1
+        opened.spread(4)
+        assert min(opened.extend(8, n_chunks=3)) > 0
+        with pytest.raises(EngineError, match=r"\[88, 64, 64, 64\]"):
+            opened.decode(1, batch=4)
+        opened.spread(4)
+        assert len(opened.decode(1, batch=4)) == 1
+        with pytest.raises(EngineError, match="from 1 to 64"):
+            opened.extend(65)
+        with pytest.raises(EngineError, match="do not fit"):
+            opened.extend(64, n_chunks=3)
+
+
 def test_rewind_cuts_all_sequences(engine: LlamaCppEngine, toy: Path) -> None:
     """After steps of different batches everything is at the same depth again, and each sequence has all of its room."""
     with engine.open(toy, SETTINGS) as opened:

@@ -156,3 +156,21 @@ def test_fake_experts_are_drawn_for_each_token() -> None:
     assert FakeEngine().open(MODEL, settings).experts_touched(1) is None
     with pytest.raises(EngineError, match="watch_experts"):
         FakeEngine().open(MODEL, SETTINGS).experts_touched(1)
+
+
+def test_chunks_go_on_from_the_depth_of_the_first_sequence() -> None:
+    """Two chunks of 20 behind 100 tokens start at 100 and 120; the other sequences stay where they were."""
+    engine = FakeEngine(prefill_cost=lambda _model, depth, tokens: depth + tokens / 1000)
+    session = engine.open(MODEL, replace(SETTINGS, n_sequences=2))
+    session.prefill(100)
+    session.spread(2)
+    assert session.extend(20, n_chunks=2) == (100.02, 120.02)
+    assert session.depth == 140
+    with pytest.raises(EngineError, match=r"\[140, 100\]"):
+        session.decode(1, batch=2)
+    assert session.rewind(100)
+    assert len(session.decode(1, batch=2)) == 1
+    with pytest.raises(EngineError, match="1 to 100"):
+        session.extend(101)
+    with pytest.raises(EngineError, match="n_ctx 1000"):
+        session.extend(100, n_chunks=9)

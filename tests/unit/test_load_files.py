@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.load_runs import plan
 from suffice.errors import UsageError
 from suffice.load.endpoint import body_of, endpoint_of, key_from
-from suffice.load.prompts import made_prompts, prompts_of
-from suffice.load.settings import Accepted, Api, Ask
+from suffice.load.prompts import longest_length, made_prompts, prompts_of
+from suffice.load.session import Content, longest_exchange
+from suffice.load.settings import Accepted, Api, Ask, Loop
 from suffice.load.trace import load_trace, trace_asks
+from suffice.model.demand import Lengths
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -183,3 +186,68 @@ def test_bodies_hold_what_the_server_takes() -> None:
     assert (full["max_tokens"], full["min_tokens"], full["ignore_eos"]) == (5, 5, True)
     assert set(core) == {"stream", "model", "messages", "max_tokens"}
     assert "max_tokens" not in free
+
+
+def test_equal_blocks_of_a_trace_are_equal_text(tmp_path: Path) -> None:
+    """Prompts that have hash_ids in common begin with the same words for as many times 512, and part there; lengths are the trace's."""
+    lines = (
+        '{"timestamp": 0, "input_length": 1300, "output_length": 1, "hash_ids": [7, 8, 9]}\n'
+        '{"timestamp": 1, "input_length": 1100, "output_length": 1, "hash_ids": [7, 8, 10]}\n'
+        '{"timestamp": 2, "input_length": 600, "output_length": 1, "hash_ids": [11]}\n'
+        '{"timestamp": 3, "input_length": 300, "output_length": 1, "hash_ids": [7]}\n'
+    )
+    trace = load_trace(written(tmp_path / "t.jsonl", lines))
+    words = [(ask.prompt or "").split() for ask in trace_asks(trace, seed=1)]
+    other = [(ask.prompt or "").split() for ask in trace_asks(trace, seed=2)]
+
+    assert [len(item) for item in words] == [1300, 1100, 600, 300]
+    assert words[0][:1024] == words[1][:1024]
+    assert words[0][1024:1100] != words[1][1024:1100]
+    assert words[3] == words[0][:300]
+    assert words[2][:20] != words[0][:20]
+    assert words[0] != other[0]
+
+
+@pytest.mark.parametrize("ids", ['"a"', "[1.5]", "[true]", "7"])
+def test_blocks_that_are_none_are_refused(tmp_path: Path, ids: str) -> None:
+    """hash_ids is a list of whole numbers, or is not there."""
+    text = f'{{"timestamp": 0, "input_length": 3, "output_length": 1, "hash_ids": {ids}}}'
+    with pytest.raises(UsageError, match=r"t\.jsonl line 1: hash_ids"):
+        load_trace(written(tmp_path / "t.jsonl", text))
+
+
+def sizing(content: Content, **changes: Any) -> int:  # noqa: ANN401  # fields of a plan
+    """The tokens of a slot for a closed loop of ten requests."""
+    return longest_exchange(content, plan(**{"requests": 10, **changes}))
+
+
+def test_a_slot_has_room_for_the_longest_prompt_that_is_sent(tmp_path: Path) -> None:
+    """Of made prompts, of a file (its longest line, not the flags), of messages, and of a trace; lines that are not sent do not count."""
+    short, long = '{"prompt": "hello"}\n', f'{{"prompt": "{"x" * 8000}", "output_tokens": 50}}\n'
+    chat = f'{{"messages": [{{"role": "user", "content": "{"x" * 6000}"}}]}}\n'
+    path, messages = written(tmp_path / "p.jsonl", short + long), written(tmp_path / "m.jsonl", short + chat)
+    trace = written(tmp_path / "t.jsonl", MOONCAKE)
+
+    assert sizing(Content(prompt_tokens=100, output_tokens=20)) == 220 + 128
+    assert sizing(Content(prompts=path)) == 4000 + 50 + 128
+    assert sizing(Content(prompts=path), requests=1) < 300
+    assert sizing(Content(prompts=messages, output_tokens=10)) > 3000
+    assert sizing(Content(trace=trace), loop=Loop.TRACE) == 2 * 6955 + 52 + 128
+    assert sizing(Content(trace=trace), loop=Loop.TRACE, duration_s=0.5) == 2 * 6 + 500 + 128
+    assert longest_exchange(Content(prompts=path)) == 4000 + 50 + 128
+
+
+def test_lengths_of_a_demand_are_drawn_from_it() -> None:
+    """The median and the P95 of many prompts are the demand's; none is longer than the slot that was sized for them."""
+    lengths = Lengths(p50=40, p95=120)
+    prompts = made_prompts(lengths, Lengths(p50=8, p95=8), seed=4)
+    asks = [next(prompts) for _ in range(2000)]
+    words = sorted(ask.prompt_tokens or 0 for ask in asks)
+
+    assert words[1000] == pytest.approx(40, rel=0.08)
+    assert words[1900] == pytest.approx(120, rel=0.12)
+    assert words[-1] <= longest_length(lengths)
+    assert {ask.output_tokens for ask in asks} == {8}
+    assert all(len((ask.prompt or "").split()) == ask.prompt_tokens for ask in asks[:50])
+    content = Content(prompt_tokens=40, prompt_lengths=lengths, output_tokens=8)
+    assert longest_exchange(content) == 2 * longest_length(lengths) + 8 + 128

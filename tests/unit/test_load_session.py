@@ -235,6 +235,20 @@ def test_the_command_reports_in_words() -> None:
     assert "attainment" in done.stdout
 
 
+def test_a_ramp_is_reported_part_by_part() -> None:
+    """Ten parts with the rates in their middles, in the text and in the document; a trace of it all is no steady state."""
+    arguments = ("--ramp", "10:30", "--duration", "1s", "--output-tokens", "8", "--ttft-limit", "10s")
+    with served_in_thread(lambda _: Pace().answer()) as server:
+        text = cli(server.url, *arguments).stdout
+        read = json.loads(cli(server.url, *arguments, "--json").stdout)
+
+    assert "10 requests/s to 30 in 1.00 s" in text
+    assert "kept up to about 29 requests/s" in text
+    assert [part["rate_per_s"] for part in read["ramp"]] == pytest.approx([11.0 + 2 * number for number in range(10)])
+    assert sum(part["attempts"] for part in read["ramp"]) == read["attempted"]
+    assert read["window"]["unsteady"] == "the rate changed all the time"
+
+
 def test_a_load_that_only_fails_exits_with_1() -> None:
     """Nothing succeeded: that is an answer about the server."""
     with served_in_thread(lambda request: script.error_answer(500) if request.index else Pace().answer()) as server:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from suffice.cli import options
 from suffice.errors import UsageError
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from suffice.loaders.shape_model import ShapeModel
     from suffice.measure.request import RunRequest
     from suffice.model.demand import Demand
+
+_MOST_SLOTS: Final = 32  # that are measured unasked; more users are extrapolated, and told
+_SLOTS_OF_A_RATE: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +30,7 @@ class RunOptions:
     threads: int | None = None
     prompt: Path | None = None
     batch: int = 1
+    slots: int = 1
     ubatch: int = 512
     kv_type: str = "f16"
     flash_attention: str = "auto"
@@ -45,10 +50,12 @@ class RunOptions:
         stated = demand is not None and demand.prompt_tokens is not None
         return RunRequest(
             model=model,
-            budget_s=default_budget_s(model) if self.budget_s is None else self.budget_s,
+            budget_s=default_budget_s(model, slots=self.slots) if self.budget_s is None else self.budget_s,
             prompt_tokens=lengths.prompt_tokens,
             depth=lengths.depth if self.depth is None else self.depth,
             batch=self.batch,
+            slots=self.slots,
+            served_tokens=None if demand is None else _longest_request(demand),
             lengths_stated=stated or self.prompt_tokens is not None or self.depth is not None,
             threads=self.threads,
             prompt=options.read_prompt(self.prompt),
@@ -60,6 +67,25 @@ class RunOptions:
             use_mmap=self.mmap,
             n_gpu_layers=self.gpu_layers,
         )
+
+
+def default_slots(demand: Demand) -> int:
+    """Sequences up to which the service curve of a demand is measured when nobody says; 1: none.
+
+    Its users with the margin, which is one of load, or some for a rate.
+    """
+    if demand.concurrent_users is not None:
+        users = demand.concurrent_users
+        return users if users == 1 else min(math.ceil(users * demand.margin), _MOST_SLOTS)
+    return _SLOTS_OF_A_RATE if demand.requests_per_second is not None else 1
+
+
+def _longest_request(demand: Demand) -> int | None:
+    """Tokens of a long prompt with a long answer; None where the demand states no lengths."""
+    if demand.prompt_tokens is None:
+        return None
+    output = 0.0 if demand.output_tokens is None else demand.output_tokens.p95
+    return math.ceil(demand.prompt_tokens.p95 + output)
 
 
 def demand_of(demand_file: Path | None, need: float | None) -> Demand:

@@ -39,6 +39,7 @@ def check(
     engine: options.EngineName = None,
     engine_library: options.EngineLibrary = None,
     batch: options.Batch = 1,
+    slots: options.Slots = None,
     ubatch: options.Ubatch = 512,
     kv_type: options.KvType = "f16",
     flash_attention: options.FlashAttention = "auto",
@@ -55,7 +56,7 @@ def check(
 
     Example: suffice check --model llama-2-7b:q4_0 --need 8 --margin 1.5
     """
-    from suffice.cli.asked import RunOptions, demand_of
+    from suffice.cli.asked import RunOptions, default_slots, demand_of
     from suffice.cli.output import Progress, print_text, warn
     from suffice.cli.paths import check_outputs
     from suffice.cli.prospects import cheapest_machines
@@ -83,6 +84,7 @@ def check(
         threads=threads,
         prompt=prompt,
         batch=batch,
+        slots=default_slots(demand) if slots is None else slots,
         ubatch=ubatch,
         kv_type=kv_type,
         flash_attention=flash_attention,

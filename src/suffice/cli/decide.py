@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,14 +12,36 @@ from suffice.cli import options
 from suffice.errors import UsageError
 
 if TYPE_CHECKING:
+    from typing import Any
+
+    from suffice.decide.compare import Decision
     from suffice.decide.evidence import MachineEvidence
+    from suffice.decide.served import ServedEvidence
     from suffice.model.demand import Demand
+
+
+class ServerKind(StrEnum):
+    """What a server runs on."""
+
+    CPU = "cpu"
+    GPU = "gpu"
 
 
 def decide(
     demand_file: Annotated[Path, typer.Argument(metavar="DEMAND", help="A demand.toml.")],
     runs: Annotated[
-        list[Path] | None, typer.Argument(metavar="RUN...", help="Run records of one or more machines.")
+        list[Path] | None,
+        typer.Argument(
+            metavar="RUN...",
+            help="Run records of one or more machines, and results of load tools on servers (suffice load, GuideLLM, AIPerf, vllm bench serve, inference-perf).",
+        ),
+    ] = None,
+    server_kind: Annotated[
+        list[ServerKind] | None,
+        typer.Option(
+            "--server-kind",
+            help="What the server of a load tool's result runs on, which no tool says. Once for all, or once a server in the order of the files.",
+        ),
     ] = None,
     instance: Annotated[
         list[str] | None,
@@ -38,12 +61,14 @@ def decide(
     margin: options.Margin = None,
     json_output: options.Json = False,
 ) -> None:
-    """Decide from run records, with no engine and no model at hand; several machines are compared.
+    """Decide from run records and load tools' results, with no engine and no model at hand; several machines are compared.
 
     The least machine that is enough decides: a CPU before a GPU, the slower before the faster. Machines that nobody rented yet are judged by
     the low and high ends of what is predicted of them.
 
     Example: suffice decide demand.toml cpu-box.json --instance c7i.4xlarge
+
+    Example: suffice decide demand.toml guidellm.json --server-kind cpu
     """
     from suffice.cli.output import print_json, print_text, warn
     from suffice.cli.verdicts import VERDICT_EXIT_CODES, with_margin
@@ -54,7 +79,7 @@ def decide(
     from suffice.report.decision import decision_document, decision_text
 
     demand = with_margin(load_demand(demand_file), margin)
-    runs = runs or []
+    runs, servers = _apart(runs or [], server_kind or [])
     records = [load_any_record(path) for path in runs]
     names = _names(runs, [record.machine for record in records])
     evidences = [
@@ -63,16 +88,51 @@ def decide(
     ]
     if instance or device:
         evidences += _predicted(instance or [], device or [], model or demand.model, demand, catalog)
-    decision = decide_machines(demand, evidences)
+    decision = decide_machines(demand, evidences, servers)
     for path, record in zip(runs, records, strict=True):
         warn(f"{path.name}: {warning}" for warning in record.warnings)
         if not record.complete:
             warn([f"{path.name}: the run was not finished; what it holds is used"])
     if json_output:
-        print_json(decision_document(decision))
+        print_json(decision_document(decision) | _served_part(decision))
     else:
-        print_text(decision_text(decision))
+        print_text(decision_text(decision) + _served_lines(decision))
     raise typer.Exit(VERDICT_EXIT_CODES[decision.verdict.verdict])
+
+
+def _apart(files: list[Path], kinds: list[ServerKind]) -> tuple[list[Path], tuple[ServedEvidence, ...]]:
+    """The run records among some files, and the servers that load tools put loads on.
+
+    Raises:
+        RecordError: a load tool's file that cannot be.
+        UsageError: --server-kind without such a file, or not as often as there are servers.
+    """
+    from suffice.decide.served import servers_of
+    from suffice.loaders.any_record import loads_in
+
+    found = [(path, loads_in(path)) for path in files]
+    told = [kind is ServerKind.GPU for kind in kinds]
+    servers = servers_of([load for _, loads in found for load in loads or ()], told)
+    if kinds and len(kinds) not in {1, len(servers)}:
+        raise UsageError(
+            f"--server-kind is given {len(kinds)} times for {len(servers)} servers; give it once, or once each"
+        )
+    if kinds and not servers:
+        raise UsageError("--server-kind is about results of load tools, and no such file is given")
+    return [path for path, loads in found if loads is None], servers
+
+
+def _served_part(decision: Decision) -> dict[str, Any]:
+    """What the JSON document holds about loads on servers; nothing without any."""
+    from suffice.report.served import served_documents
+
+    return {"served": served_documents(decision.served)} if decision.served else {}
+
+
+def _served_lines(decision: Decision) -> str:
+    from suffice.report.served import served_text
+
+    return f"\n{served_text(decision.served)}" if decision.served else ""
 
 
 def _predicted(

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import typer
 
 from suffice.cli import INTERRUPTED_EXIT_CODE, options
-from suffice.cli.options import _duration
-from suffice.errors import SufficeError
+from suffice.cli import load_options as flags
+from suffice.errors import SufficeError, UsageError
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-    from enum import StrEnum
+    from contextlib import ExitStack
 
+    from suffice.cli.load_asked import Asked
+    from suffice.load.endpoint import Endpoint
     from suffice.load.result import LoadResult
-    from suffice.load.session import Content
-    from suffice.load.settings import Arrivals, LoadPlan, Loop
-
-    Word = TypeVar("Word", bound=StrEnum)
-
-_DEFAULT_DURATION_S = 60.0
-_DEFAULT_TIMEOUT_S = 600.0
-_TEMPLATE_TOKENS = 128  # what a chat template may add
 
 
 class InterruptedLoadError(SufficeError):
@@ -32,93 +25,47 @@ class InterruptedLoadError(SufficeError):
     exit_code = INTERRUPTED_EXIT_CODE
 
 
-def _limit(flag: str, what: str) -> typer.models.OptionInfo:
-    info: typer.models.OptionInfo = typer.Option(
-        flag, parser=_duration, metavar="TIME", help=f"Longest {what} that is good enough."
-    )
-    return info
-
-
 def load(
-    url: Annotated[
-        str | None,
-        typer.Argument(metavar="URL", help="Address of an OpenAI-compatible server, such as http://localhost:8080."),
-    ] = None,
-    concurrency: Annotated[
-        int | None, typer.Option("--concurrency", min=1, help="Closed loop: so many requests at a time. Default: 1.")
-    ] = None,
-    rate: Annotated[
-        float | None, typer.Option("--rate", help="Open loop: requests per second, whatever the server does.")
-    ] = None,
-    arrivals: Annotated[
-        str, typer.Option("--arrivals", help="Of an open loop: constant, poisson or gamma.")
-    ] = "poisson",
-    burstiness: Annotated[
-        float, typer.Option("--burstiness", help="Of gamma arrivals: 1 is Poisson, less is burstier.")
-    ] = 1.0,
-    trace: Annotated[
-        Path | None,
-        typer.Option("--trace", metavar="FILE", help="Replay arrivals: JSONL (Mooncake's form too) or Azure's CSV."),
-    ] = None,
-    trace_speed: Annotated[float, typer.Option("--trace-speed", help="Replay so many times faster.")] = 1.0,
-    requests: Annotated[int | None, typer.Option("--requests", min=1, help="Measured requests to send.")] = None,
-    duration: Annotated[
-        float | None,
-        typer.Option(
-            "--duration", parser=_duration, metavar="TIME", help="Send so long. Default: 60s, without --requests."
-        ),
-    ] = None,
-    warmup: Annotated[
-        int | None,
-        typer.Option(
-            "--warmup", min=0, help="Requests sent first and not measured. Default: one a user, 1 in an open loop."
-        ),
-    ] = None,
-    timeout: Annotated[
-        float | None,
-        typer.Option("--timeout", parser=_duration, metavar="TIME", help="Longest time for one request. Default: 10m."),
-    ] = None,
-    prompt_tokens: Annotated[int, typer.Option("--prompt-tokens", min=1, help="Length of made prompts.")] = 256,
-    output_tokens: Annotated[int, typer.Option("--output-tokens", min=1, help="Length of the answers.")] = 64,
-    shared_prefix: Annotated[
-        int, typer.Option("--shared-prefix", min=0, help="First words that all made prompts share. Default: none.")
-    ] = 0,
-    prompts: Annotated[
-        Path | None,
-        typer.Option("--prompts", metavar="FILE", help="JSONL with a 'prompt' or 'messages' a line, used in order."),
-    ] = None,
-    exact_length: Annotated[
-        bool, typer.Option("--exact-length/--no-exact-length", help="Ask for answers of the full length (ignore_eos).")
-    ] = True,
-    keep_alive: Annotated[
-        bool,
-        typer.Option(
-            "--keep-alive", help="Use connections again. Default: one for each request, set up before its time."
-        ),
-    ] = False,
-    api: Annotated[str, typer.Option("--api", help="chat or completions.")] = "chat",
-    model: Annotated[
-        str | None, typer.Option("--model", metavar="NAME", help="The server's name of the model. Default: its first.")
-    ] = None,
-    api_key_env: Annotated[
-        str | None, typer.Option("--api-key-env", metavar="NAME", help="Environment variable that holds the API key.")
-    ] = None,
-    temperature: Annotated[
-        float | None, typer.Option("--temperature", min=0.0, help="Default: the server's own.")
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of arrivals and made prompts.")] = 0,
-    ttft_limit: Annotated[float | None, _limit("--ttft-limit", "time to first token")] = None,
-    tpot_limit: Annotated[float | None, _limit("--tpot-limit", "time per token after it")] = None,
-    e2e_limit: Annotated[float | None, _limit("--e2e-limit", "time for a whole answer")] = None,
-    spawn: Annotated[
-        Path | None,
-        typer.Option(
-            "--spawn", metavar="FILE", help="Start llama.cpp's server on a GGUF file for the run, instead of a URL."
-        ),
-    ] = None,
-    slots: Annotated[int, typer.Option("--slots", min=1, help="Of the server that --spawn starts.")] = 4,
+    url: flags.Url = None,
+    what: flags.What = None,
+    concurrency: flags.Concurrency = None,
+    rate: flags.Rate = None,
+    ramp: flags.Ramp = None,
+    find_capacity: flags.FindCapacity = False,
+    arrivals: flags.ArrivalWord = "poisson",
+    burstiness: flags.Burstiness = 1.0,
+    trace: flags.Trace = None,
+    trace_speed: flags.TraceSpeed = 1.0,
+    requests: flags.Requests = None,
+    duration: flags.Duration = None,
+    warmup: flags.Warmup = None,
+    timeout: flags.Timeout = None,
+    prompt_tokens: flags.PromptTokens = None,
+    output_tokens: flags.OutputTokens = None,
+    shared_prefix: flags.SharedPrefix = 0,
+    prompts: flags.Prompts = None,
+    exact_length: flags.ExactLength = True,
+    keep_alive: flags.KeepAlive = False,
+    api: flags.ApiWord = "chat",
+    model: flags.ServerModel = None,
+    api_key_env: flags.ApiKeyEnv = None,
+    ca_file: flags.CaFile = None,
+    temperature: flags.Temperature = None,
+    seed: flags.Seed = 0,
+    ttft_limit: flags.TtftLimit = None,
+    tpot_limit: flags.TpotLimit = None,
+    e2e_limit: flags.E2eLimit = None,
+    demand: flags.DemandFile = None,
+    percentile: flags.Percentile = 95.0,
+    confidence: flags.Confidence = 0.95,
+    tolerance: flags.Tolerance = 0.1,
+    most_probes: flags.MostProbes = 16,
+    spawn: flags.Spawn = None,
+    slots: flags.Slots = 4,
     threads: options.Threads = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to write the result (JSON).")] = None,
+    out: flags.Out = None,
+    resume: flags.Resume = False,
+    chart: flags.Chart = None,
     json_output: options.Json = False,
 ) -> None:
     """Send requests to a server and say how long its users wait, with intervals, failures counted, and doubts named.
@@ -126,125 +73,91 @@ def load(
     Times to the first text, per token by the server's own count, and to the last text; rates over the time in which requests were
     sent; the share that keeps to the limits. The client watches itself: exit code 3 when it was the bottleneck.
 
+    With --find-capacity: the highest load at which the limits hold; exit code 1 when there is none, 3 when it cannot be told.
+
     Example: suffice load http://localhost:8080 --rate 2 --requests 400 --ttft-limit 2s --tpot-limit 100ms
     """
+    given = locals()
+    from suffice.cli.load_asked import Asked
+
+    asked = Asked(**given)
+    code = _search(asked) if find_capacity else _run(asked)
+    raise typer.Exit(code)
+
+
+def _run(asked: Asked) -> int:
+    """One run; the exit code."""
     from contextlib import ExitStack
 
     from suffice.cli.output import Progress, warn
-    from suffice.cli.paths import check_outputs
-    from suffice.errors import UsageError
-    from suffice.load.endpoint import endpoint_of, key_from
-    from suffice.load.session import Content, run_session
-    from suffice.load.settings import Api, Arrivals
-    from suffice.model.load_metrics import Limits
+    from suffice.load.session import longest_exchange, run_session
 
-    if (url is None) == (spawn is None):
-        raise UsageError("give the URL of a server, or --spawn and a GGUF file")
-    check_outputs({"--out": out}, [prompts, trace, spawn])
-    plan = _plan(
-        _loop(concurrency, rate, trace),
-        concurrency=concurrency,
-        rate=rate,
-        ends=(requests, duration),
-        warmup=warmup,
-        arrivals=_word(Arrivals, arrivals, "--arrivals"),
-        burstiness=burstiness,
-        seed=seed,
-        timeout_s=timeout or _DEFAULT_TIMEOUT_S,
-    )
-    content = Content(
-        prompt_tokens=prompt_tokens,
-        output_tokens=output_tokens,
-        shared_prefix=shared_prefix,
-        prompts=prompts,
-        trace=trace,
-        trace_speed=options.positive(trace_speed, "--trace-speed"),
-        exact_length=exact_length,
-        temperature=temperature,
-    )
-    limits = Limits(ttft_s=ttft_limit, tpot_s=tpot_limit, e2e_s=e2e_limit)
+    if asked.what is not None or asked.resume or asked.chart is not None:
+        raise UsageError("a second word, --resume and --chart belong to --find-capacity")
+    _check(asked)
+    need = asked.need
+    plan, content = asked.plan(), asked.content(need)
     with ExitStack() as stack, Progress() as progress:
-        if spawn is not None:
-            url = stack.enter_context(_spawned(spawn, slots, threads, content))
-        endpoint, warnings = endpoint_of(
-            url or "", _word(Api, api, "--api"), model, key_from(api_key_env), keep_alive=keep_alive
-        )
-        warn(warnings)
-        result = run_session(plan, content, endpoint, limits, progress)
-    if out is not None:
+        endpoint = _server(asked, stack, longest_exchange(content, plan) if asked.spawn else 0)
+        result = run_session(plan, content, endpoint, asked.limits(need), progress)
+    if asked.out is not None:
         from suffice.load.result import to_json
         from suffice.records.store import write_atomically
 
-        write_atomically(out, to_json(result))
+        write_atomically(asked.out, to_json(result))
     warn(result.warnings)
-    _print(result, json_output)
+    _print(result, asked.json_output)
     if result.interrupted:
         raise InterruptedLoadError("interrupted; the result is that of the part which was run")
-    raise typer.Exit(_exit_code(result))
+    return _exit_code(result)
 
 
-def _word(kind: type[Word], text: str, flag: str) -> Word:
-    from suffice.errors import UsageError
+def _search(asked: Asked) -> int:
+    """A search for the capacity; the exit code."""
+    from contextlib import ExitStack
 
-    try:
-        return kind(text)
-    except ValueError:
-        raise UsageError(f"{flag} {text!r} is none of {', '.join(kind)}") from None
+    from suffice.cli.load_capacity import CapacityFiles, search, show, swapped
+    from suffice.cli.output import Progress, warn
+    from suffice.load.session import longest_exchange
 
-
-def _loop(concurrency: int | None, rate: float | None, trace: Path | None) -> Loop:
-    """The one kind of load that the flags ask for."""
-    from suffice.errors import UsageError
-    from suffice.load.settings import Loop
-
-    asked = {Loop.CLOSED: concurrency is not None, Loop.OPEN: rate is not None, Loop.TRACE: trace is not None}
-    kinds = [kind for kind, given in asked.items() if given]
-    if len(kinds) > 1:
-        raise UsageError("--concurrency, --rate and --trace are three kinds of load; give one of them")
-    return kinds[0] if kinds else Loop.CLOSED
-
-
-def _plan(
-    loop: Loop,
-    *,
-    concurrency: int | None,
-    rate: float | None,
-    ends: tuple[int | None, float | None],
-    warmup: int | None,
-    arrivals: Arrivals,
-    burstiness: float,
-    seed: int,
-    timeout_s: float,
-) -> LoadPlan:
-    """The plan with its defaults filled in."""
-    from suffice.load.settings import MAX_REQUESTS, LoadPlan, Loop
-
-    requests, duration_s = ends
-    if loop is Loop.CLOSED:
-        concurrency = concurrency or 1
-    if requests is None and duration_s is None:
-        duration_s = None if loop is Loop.TRACE else _DEFAULT_DURATION_S
-    usual = {Loop.CLOSED: concurrency or 1, Loop.OPEN: 1, Loop.TRACE: 0}
-    return LoadPlan(
-        loop=loop,
-        requests=MAX_REQUESTS if loop is Loop.TRACE and requests is None else requests,
-        duration_s=duration_s,
-        warm_up=usual[loop] if warmup is None else warmup,
-        concurrency=concurrency,
-        rate_per_s=rate,
-        arrivals=arrivals,
-        burstiness=burstiness,
-        seed=seed,
-        timeout_s=timeout_s,
-    )
+    url, what = swapped(asked.url, asked.what)
+    asked = replace(asked, url=url, what=what)
+    files = CapacityFiles(out=asked.out, chart=asked.chart, resume=asked.resume)
+    _check(asked)
+    files.check()
+    need = asked.need
+    plan, content = asked.capacity_plan(need), asked.content(need)
+    with ExitStack() as stack, Progress() as progress:
+        endpoint = _server(asked, stack, longest_exchange(content) if asked.spawn else 0)
+        result = search(plan, content, endpoint, files, progress)
+    warn(result.warnings)
+    code = show(result, files, json_output=asked.json_output)
+    if result.interrupted:
+        raise InterruptedLoadError("interrupted; levels that were done are kept, go on with --resume")
+    return code
 
 
-def _spawned(model: Path, slots: int, threads: int | None, content: Content) -> AbstractContextManager[str]:
-    """A server with room for the longest exchange in each slot."""
+def _check(asked: Asked) -> None:
+    from suffice.cli.paths import check_outputs
+
+    if (asked.url is None) == (asked.spawn is None):
+        raise UsageError("give the URL of a server, or --spawn and a GGUF file")
+    inputs = [asked.prompts, asked.trace, asked.spawn, asked.demand, asked.ca_file]
+    check_outputs({"--out": asked.out, "--chart": asked.chart}, inputs)
+
+
+def _server(asked: Asked, stack: ExitStack, tokens: int) -> Endpoint:
+    """The server that is there, or one of our own with room for ``tokens`` in each slot, until the stack ends."""
+    from suffice.cli.output import warn
     from suffice.load.spawn import spawned_server
 
-    tokens = 2 * content.prompt_tokens + (content.output_tokens or 0) + _TEMPLATE_TOKENS
-    return spawned_server(model, slots=slots, context_per_slot=tokens, threads=threads)
+    url = asked.url or ""
+    if asked.spawn is not None:
+        server = spawned_server(asked.spawn, slots=asked.slots, context_per_slot=tokens, threads=asked.threads)
+        url = stack.enter_context(server)
+    endpoint, warnings = asked.endpoint(url)
+    warn(warnings)
+    return endpoint
 
 
 def _print(result: LoadResult, json_output: bool) -> None:

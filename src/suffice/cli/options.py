@@ -28,7 +28,7 @@ Budget = Annotated[
         "--budget",
         parser=_duration,
         metavar="TIME",
-        help="Time to plan with, such as 60s, 2m or 500ms; loading and writing slices may add to it. Default: 40s for files, 13s to 52s for slices, 6s for bandwidth alone.",
+        help="Time to plan with, such as 60s, 2m or 500ms; loading and writing slices may add to it. Default: 40s for files, 13s to 52s for slices, twice that and at least 60s with a service curve, 6s for bandwidth alone.",
     ),
 ]
 Threads = Annotated[
@@ -39,6 +39,15 @@ PromptTokens = Annotated[
 ]
 Depth = Annotated[int | None, typer.Option("--depth", min=0, help="Tokens in the cache while decoding is timed.")]
 Batch = Annotated[int, typer.Option("--batch", min=1, help="Also time decoding of so many sequences together.")]
+Slots = Annotated[
+    int | None,
+    typer.Option(
+        "--slots",
+        min=1,
+        help="Also measure the service curve: steps of up to so many sequences, and chunks of prompts, at several depths. "
+        "It takes half of the budget. 1: not.",
+    ),
+]
 InSlices = Annotated[
     bool,
     typer.Option(

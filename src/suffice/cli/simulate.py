@@ -98,7 +98,9 @@ def simulate(
     curve: Annotated[
         Path,
         typer.Option(
-            "--curve", metavar="CURVE.json", help="The machine's service curve; docs/serving.md has the form."
+            "--curve",
+            metavar="CURVE.json",
+            help="The machine's service curve: a run record with one (measure --slots N), or a file as in docs/serving.md.",
         ),
     ],
     rate: Annotated[float | None, typer.Option("--rate", help="Requests per second of an open loop.")] = None,
@@ -197,10 +199,10 @@ def simulate(
 
 
 def read_curve(path: Path) -> ServiceCurve:
-    """The service curve in a file.
+    """The service curve in a file: a run record that has one, or a document of its own.
 
     Raises:
-        RecordError: the file cannot be read, is no JSON, or is no curve.
+        RecordError: the file cannot be read, is no JSON, or has no curve.
     """
     from suffice.loaders.files import read_small_file
     from suffice.serving.curve_document import curve_of_document
@@ -210,7 +212,19 @@ def read_curve(path: Path) -> ServiceCurve:
         document: object = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{path} is no JSON: {error}") from error
+    if isinstance(document, dict) and "measurement" in document:
+        return _recorded_curve(path)
     return curve_of_document(document, str(path))
+
+
+def _recorded_curve(path: Path) -> ServiceCurve:
+    from suffice.records.store import load_record
+    from suffice.serving.recorded import curve_of_record
+
+    curve = curve_of_record(load_record(path))
+    if curve is None:
+        raise RecordError(f"{path} is a run record without a service curve; measure it with --slots N")
+    return curve
 
 
 def _lengths(p50: int, p95: int | None, flag: str) -> LengthModel:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from suffice.decide import words
+from suffice.decide.served import decide_served
 from suffice.decide.verdict import Grade, Verdict, decide_machine
 from suffice.errors import UsageError
 
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from suffice.decide.evidence import MachineEvidence
+    from suffice.decide.served import ServedEvidence, ServedVerdict
     from suffice.model.demand import Demand
 
 
+_REACHING: Final = (Grade.ENOUGH, Grade.THIN)
 _MEASURE_A_GPU: Final = (
     "No GPU is among them: rent one for an hour, run `suffice measure MODEL --gpu-layers 999 --out gpu.json` there, and decide with "
     "both records; `suffice ceiling --device NAME --model MODEL` gives its ceiling beforehand."
@@ -39,62 +42,91 @@ class MachineRatio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The verdict over all machines, the machine that it rests on, and each machine's own verdict."""
+    """The verdict over all machines and servers, the one that it rests on, and each one's own verdict; ``served`` has the servers' loads."""
 
     verdict: Verdict
     machines: tuple[Verdict, ...]
     ratios: tuple[MachineRatio, ...]
     least_machine: str | None  # the least one that is enough, with the margin or without; None: none is
+    served: tuple[ServedVerdict, ...] = ()
 
 
-def decide(demand: Demand, evidences: Sequence[MachineEvidence]) -> Decision:
-    """Judge every machine and name the least that is enough: a CPU before a GPU, and the slower before the faster.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """A machine or a server among the others. ``is_gpu`` None: nobody said what a server runs on."""
+
+    verdict: Verdict
+    is_gpu: bool | None
+    rate: float  # of one stream; infinite where nobody measured it, so that it is taken for the greater machine
+
+
+def decide(demand: Demand, evidences: Sequence[MachineEvidence], servers: Sequence[ServedEvidence] = ()) -> Decision:
+    """Judge every machine and server and name the least that is enough: a CPU before a GPU, and the slower before the faster.
 
     Raises:
         UsageError: no evidence.
         DemandError: see :func:`~suffice.decide.verdict.decide_machine`.
     """
-    if not evidences:
+    if not evidences and not servers:
         raise UsageError(
-            "no machine: give a run record, made with `suffice measure --out run.json`, or --instance or --device"
+            "no machine: give a run record, made with `suffice measure --out run.json`, a load tool's result, or --instance or --device"
         )
     machines = [decide_machine(demand, evidence) for evidence in evidences]
-    pairs = sorted(zip(evidences, machines, strict=True), key=lambda pair: _size(pair[0]))
-    chosen = _choose(pairs)
+    served = tuple(decide_served(demand, evidence) for evidence in servers)
+    entries = [
+        _Entry(verdict=verdict, is_gpu=evidence.is_gpu, rate=_rate(evidence))
+        for evidence, verdict in zip(evidences, machines, strict=True)
+    ]
+    entries += [_Entry(verdict=one.verdict, is_gpu=one.evidence.is_gpu, rate=math.inf) for one in served]
+    entries.sort(key=lambda entry: (entry.is_gpu is True, entry.rate))
+    least = next((e.verdict.machine for grade in _REACHING for e in entries if e.verdict.grade is grade), None)
+    return Decision(
+        verdict=_joint(entries),
+        machines=(*machines, *(one.verdict for one in served)),
+        ratios=_ratios(evidences) if evidences else (),
+        least_machine=least,
+        served=served,
+    )
+
+
+def _rate(evidence: MachineEvidence) -> float:
+    rate = evidence.decode_rate(None)
+    return math.inf if rate is None else rate.point
+
+
+def _joint(entries: list[_Entry]) -> Verdict:
+    """The verdict that speaks for all, and what has to be said because the others are as they are."""
+    chosen = _choose(entries)
     verdict = chosen
-    if len(machines) > 1:
-        verdict = replace(chosen, reason=_joint_reason(pairs, chosen))
-    no_cpu = all(evidence.is_gpu for evidence in evidences)
-    if chosen.verdict == words.GPU and no_cpu:
+    if len(entries) > 1:
+        verdict = replace(chosen, reason=_joint_reason(entries, chosen))
+    if chosen.verdict == words.GPU and all(entry.is_gpu for entry in entries):
         verdict = replace(
             verdict,
             verdict=words.UNDECIDED,
             reason=f"No CPU is among them, so whether a GPU is needed is not known; {chosen.machine} is {chosen.grade}. {chosen.reason}",
             settle="Measure a CPU machine with the same model: `suffice measure MODEL --out cpu.json`, and decide with both records.",
         )
-    elif chosen.verdict == words.GPU and not any(evidence.is_gpu for evidence in evidences):
+    elif chosen.verdict == words.GPU and not any(entry.is_gpu for entry in entries):
         verdict = replace(verdict, settle=" ".join(text for text in (chosen.settle, _MEASURE_A_GPU) if text))
-    if _all_fail(pairs):
+    if _all_fail(entries):
         verdict = replace(
             verdict,
             verdict=words.UNDECIDED,
             grade=Grade.OPEN,
             settle="Measure a faster machine, or several of them.",
         )
-    least = next((v.machine for grade in (Grade.ENOUGH, Grade.THIN) for _, v in pairs if v.grade is grade), None)
-    return Decision(verdict=verdict, machines=tuple(machines), ratios=_ratios(evidences), least_machine=least)
+    return verdict
 
 
-def _size(evidence: MachineEvidence) -> tuple[bool, float]:
-    rate = evidence.decode_rate(None)
-    return evidence.is_gpu, math.inf if rate is None else rate.point
-
-
-def _choose(pairs: list[tuple[MachineEvidence, Verdict]]) -> Verdict:
-    """The verdict that speaks for all: the least CPU that is enough, else thin, else open, else a GPU."""
-    cpus = [verdict for evidence, verdict in pairs if not evidence.is_gpu]
-    gpus = [verdict for evidence, verdict in pairs if evidence.is_gpu]
+def _choose(entries: list[_Entry]) -> Verdict:
+    """The verdict that speaks for all: the least CPU that is enough, else thin, else open, else a GPU; else one of an unknown kind."""
+    cpus = [entry.verdict for entry in entries if entry.is_gpu is False]
+    gpus = [entry.verdict for entry in entries if entry.is_gpu]
+    untold = [entry.verdict for entry in entries if entry.is_gpu is None]
     order = [(cpus, Grade.ENOUGH), (cpus, Grade.THIN), (cpus, Grade.OPEN), (gpus, Grade.ENOUGH), (gpus, Grade.THIN)]
+    if not cpus and not gpus:
+        order = [(untold, grade) for grade in (*_REACHING, Grade.OPEN, Grade.NOT_ENOUGH)]
     for group, grade in order:
         for verdict in group:
             if verdict.grade is grade:
@@ -102,15 +134,15 @@ def _choose(pairs: list[tuple[MachineEvidence, Verdict]]) -> Verdict:
     return (gpus or cpus)[-1]
 
 
-def _all_fail(pairs: list[tuple[MachineEvidence, Verdict]]) -> bool:
+def _all_fail(entries: list[_Entry]) -> bool:
     """A GPU was measured too, and nothing is enough: naming "gpu" would send money after a machine that fails."""
-    has_gpu = any(evidence.is_gpu for evidence, _ in pairs)
-    return has_gpu and all(verdict.grade is Grade.NOT_ENOUGH for _, verdict in pairs)
+    has_gpu = any(entry.is_gpu for entry in entries)
+    return has_gpu and all(entry.verdict.grade is Grade.NOT_ENOUGH for entry in entries)
 
 
-def _joint_reason(pairs: list[tuple[MachineEvidence, Verdict]], chosen: Verdict) -> str:
-    stands = "; ".join(f"{verdict.machine}: {verdict.grade.value}" for _, verdict in pairs)
-    if _all_fail(pairs):
+def _joint_reason(entries: list[_Entry], chosen: Verdict) -> str:
+    stands = "; ".join(f"{entry.verdict.machine}: {entry.verdict.grade.value}" for entry in entries)
+    if _all_fail(entries):
         return f"No measured machine is enough ({stands}). {chosen.reason}"
     return f"{chosen.machine} decides ({stands}). {chosen.reason}"
 

@@ -2,13 +2,12 @@
 
 By kind, as docs/verdict.md explains on an example:
 
-- an interactive stream needs its decode rate and its time to first token;
-- a batch needs its sustained rate over prefill AND decode work;
+- one interactive stream needs its decode rate and its time to first token;
+- users or a rate with limits need a capacity: the most at which the limits hold at their percentiles, simulated;
+- a batch needs its sustained rate over prefill AND decode work, with a queue that is never empty;
 - a scheduled job needs its total wall time inside its window.
 
-Limits that are stated are judged whatever the kind. Where a machine serves several requests, one number is not known from a
-single stream, so its range is: one at a time at the low end, and at the high end the prefill rate, which decoding in batches
-approaches and cannot beat.
+Limits that are stated are judged whatever the kind.
 """
 
 from __future__ import annotations
@@ -19,13 +18,17 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from suffice.decide.quantity import Quantity
+from suffice.decide.service import drain_s, outlook
+from suffice.decide.service_load import MOST_DRAINED, LoadKind
 from suffice.errors import DemandError
 from suffice.model.basis import Basis
-from suffice.model.demand import Demand, DemandKind, Limit
-from suffice.units import SECONDS_PER_DAY
+from suffice.model.demand import Demand, DemandKind
 
 if TYPE_CHECKING:
     from suffice.decide.evidence import MachineEvidence
+    from suffice.decide.service import Drained, Served, ServiceOutlook
+    from suffice.decide.service_curves import CurveEnds
+    from suffice.serving.search import LatencyLimit
 
 
 class Sense(StrEnum):
@@ -78,19 +81,30 @@ class Constraint:
         return math.inf if value == 0 else self.required / value
 
 
-def constraints_for(demand: Demand, evidence: MachineEvidence) -> tuple[Constraint, ...]:
+def constraints_for(
+    demand: Demand, evidence: MachineEvidence, service: ServiceOutlook | None = None
+) -> tuple[Constraint, ...]:
     """All constraints of a demand on one machine, in the order in which a reader expects them.
+
+    Args:
+        demand: what is needed.
+        evidence: of the machine.
+        service: what was simulated of them; None: it is simulated here, where the demand has users or a rate.
 
     Raises:
         DemandError: the model cannot hold the context that the demand needs, on any machine.
     """
     check_context(demand, evidence.context_length, evidence.model_name)
+    service = service or outlook(demand, evidence)
+    served = None if service is None else service.served
+    drained = None if service is None else service.drained
     found: list[Constraint | None] = [
-        _decode_rate(demand, evidence),
-        _ttft(demand, evidence),
-        _sustained(demand, evidence),
-        _wall_time(demand, evidence),
-        _memory(demand, evidence),
+        _capacity(demand, served),
+        _decode_rate(demand, evidence, served),
+        _ttft(demand, evidence, served),
+        _sustained(demand, drained),
+        _wall_time(demand, drained),
+        _memory(demand, evidence, service),
         *_not_judged(demand),
     ]
     return tuple(constraint for constraint in found if constraint is not None)
@@ -110,152 +124,148 @@ def check_context(demand: Demand, context_length: int | None, model_name: str | 
         )
 
 
-def _decode_rate(demand: Demand, evidence: MachineEvidence) -> Constraint | None:
+def _capacity(demand: Demand, served: Served | None) -> Constraint | None:
+    """Users or a rate with limits: the most at which the limits hold. The margin is one of load."""
+    if served is None:
+        return None
+    case = served.case
+    users = case.kind is LoadKind.USERS
+    return Constraint(
+        name="capacity_users" if users else "capacity_requests_per_second",
+        unit=case.kind.value,
+        sense=Sense.AT_LEAST,
+        required=case.demanded,
+        available=served.capacity,
+        margin=demand.margin,
+        note=_service_note(served),
+        several=True,
+    )
+
+
+def _service_note(served: Served) -> str:
+    case, ends = served.case, served.ends
+    slots = "a slot each" if case.kind is LoadKind.USERS else _slots_text(served.slots)
+    parts = [f"simulated: llama-server, {slots}, {_known_of(ends)}"]
+    if case.kind is LoadKind.USERS and served.slots_that_fit is not None and served.slots_that_fit < served.slots:
+        parts.append(f"memory holds {served.slots_that_fit}")
+    parts += [part for part in (case.assumed, _beyond_text(ends)) if part]
+    return "; ".join(parts)
+
+
+def _slots_text(slots: int) -> str:
+    return f"--parallel {slots}"
+
+
+def _known_of(ends: CurveEnds) -> str:
+    if ends.likely is not None:
+        return "from the measured service curve"
+    return "from a single stream: no gain by batching at the low end, each token at the prefill rate at the high end"
+
+
+def _beyond_text(ends: CurveEnds) -> str:
+    return f"beyond what was measured: {', '.join(ends.beyond)}" if ends.beyond else ""
+
+
+def _decode_rate(demand: Demand, evidence: MachineEvidence, served: Served | None) -> Constraint | None:
     required = demand.required_decode_tokens_per_second
     if required is None:
         return None
+    limit = None if served is None else _limit_on(served, "tpot_s")
+    simulated = served is not None and limit is not None
     available = evidence.decode_rate(demand.work_depth_tokens)
-    note = ""
-    if available is not None and demand.streams > 1:
-        note = (
-            f"{demand.streams} streams at once: from each stream's share with no gain by batching, up to the rate of a "
-            "single stream"
-        )
-        shared = available.scaled(1 / demand.streams)
-        available = shared.with_bounds(low=shared.low, high=available.high)
+    if simulated and served is not None:
+        available = None if served.tpot is None else served.tpot.inverted()
     return Constraint(
         name="decode_tokens_per_second",
         unit="tokens/s",
         sense=Sense.AT_LEAST,
         required=required,
         available=available,
-        margin=demand.margin,
-        note=note,
-        several=demand.streams > 1,
+        margin=1.0 if simulated else demand.margin,
+        note=_at_load(served, limit) if simulated and served is not None else "",
+        several=simulated,
     )
 
 
-def _ttft(demand: Demand, evidence: MachineEvidence) -> Constraint | None:
+def _limit_on(served: Served, metric: str) -> LatencyLimit | None:
+    return next((limit for limit in served.case.limits if limit.metric == metric), None)
+
+
+def _at_load(served: Served, limit: LatencyLimit | None) -> str:
+    percent = 0.0 if limit is None else limit.percent
+    load = f"{served.case.demanded:.4g} {served.case.kind.value}"
+    slots = "1 slot" if served.slots == 1 else f"{served.slots} slots"
+    return f"P{percent:g} of requests, at {load} with {slots}; the margin is one of load"
+
+
+def _ttft(demand: Demand, evidence: MachineEvidence, served: Served | None) -> Constraint | None:
     limit = demand.ttft
     if limit is None or demand.prompt_tokens is None:
         return None
-    idle = evidence.time_to_first_token(demand.prompt_tokens.at(limit.percentile))
-    available, note = idle, f"P{limit.percentile:g} of requests"
-    if idle is not None and demand.streams > 1:
-        note += f"; {demand.streams} users: from an idle machine to all asking at once"
-        high = None if idle.high is None else idle.high * demand.streams
-        available = idle.with_bounds(low=idle.low, high=high)
-    elif idle is not None and demand.requests_per_second is not None:
-        available, wait_note = _with_queue(demand, evidence, idle, limit)
-        note += wait_note
+    simulated = None if served is None else _limit_on(served, "ttft_s")
+    if served is not None and simulated is not None:
+        available, margin, note = served.ttft, 1.0, _at_load(served, simulated)
+    else:
+        available = evidence.time_to_first_token(demand.prompt_tokens.at(limit.percentile))
+        margin, note = demand.margin, f"P{limit.percentile:g} of requests"
     return Constraint(
         name="ttft_s",
         unit="s",
         sense=Sense.AT_MOST,
         required=limit.value_s,
         available=available,
-        margin=demand.margin,
+        margin=margin,
         note=note,
-        several=demand.streams > 1 or demand.requests_per_second is not None,
+        several=simulated is not None,
     )
 
 
-def _with_queue(demand: Demand, evidence: MachineEvidence, idle: Quantity, limit: Limit) -> tuple[Quantity, str]:
-    """Add the wait behind others, served one at a time: the M/M/1 quantile of the wait is the high end.
-
-    P(wait > t) = rho * exp(-(mu - lambda) * t) for Poisson arrivals and exponential service (Kleinrock, Queueing Systems I,
-    1975, section 3.2). Real service times vary less than exponential ones, so the true wait is shorter.
-    """
-    service = _service(demand, evidence)
-    arrivals = demand.requests_per_second
-    if service is None or service.high is None or arrivals is None:
-        return idle.with_bounds(low=idle.low, high=None), "; the wait in the queue is not known"
-    rho = arrivals * service.high
-    tail = 1 - limit.percentile / 100
-    if rho >= 1:
-        return idle.with_bounds(low=idle.low, high=None), "; one at a time, the queue grows without end"
-    wait_s = max(0.0, math.log(rho / tail)) / (1 / service.high - arrivals) if rho > 0 else 0.0
-    high = None if idle.high is None else idle.high + wait_s
-    return idle.with_bounds(low=idle.low, high=high), f"; up to {wait_s:.2f} s of queueing (M/M/1, one at a time)"
-
-
-def _service(demand: Demand, evidence: MachineEvidence) -> Quantity | None:
-    if demand.prompt_tokens is None or demand.output_tokens is None:
+def _sustained(demand: Demand, drained: Drained | None) -> Constraint | None:
+    """Work that nobody waits for: tokens of prompts and outputs together, per second, for as long as it takes."""
+    if drained is None or demand.kind is DemandKind.SCHEDULED:
         return None
-    return evidence.service_seconds(demand.prompt_tokens.mean, demand.output_tokens.mean)
-
-
-def _best_service_s(demand: Demand, evidence: MachineEvidence) -> float | None:
-    """Least seconds per request with perfect batching: every token at the prefill rate."""
-    rate = evidence.prefill_rate
-    if rate is None or rate.high is None or demand.prompt_tokens is None or demand.output_tokens is None:
-        return None
-    return (demand.prompt_tokens.mean + demand.output_tokens.mean) / rate.high
-
-
-def _sustained(demand: Demand, evidence: MachineEvidence) -> Constraint | None:
-    """Batch, or interactive with a rate: tokens of prompts and outputs together, per second, for as long as it takes."""
-    arrivals = demand.requests_per_second
-    if arrivals is None or demand.kind is DemandKind.SCHEDULED:
-        return None
-    if demand.prompt_tokens is None or demand.output_tokens is None:
-        return None
-    if demand.window_s is not None and demand.rate_is_daily:
-        arrivals *= SECONDS_PER_DAY / demand.window_s
-    tokens = demand.prompt_tokens.mean + demand.output_tokens.mean
-    service = _service(demand, evidence)
-    available = None
-    if service is not None:
-        available = service.inverted(tokens)
-        best_s = _best_service_s(demand, evidence)
-        high = None if best_s is None else max(tokens / best_s, available.high or available.point)
-        available = available.with_bounds(low=available.low, high=high)
+    tokens = drained.case.prompt.mean + drained.case.output.mean
+    rate = drained.requests_per_second
     return Constraint(
         name="sustained_tokens_per_second",
         unit="tokens/s",
         sense=Sense.AT_LEAST,
-        required=arrivals * tokens,
-        available=available,
+        required=drained.case.demanded * tokens,
+        available=None if rate is None else rate.scaled(tokens),
         margin=demand.margin,
-        note=_sustained_note(arrivals, service),
+        note=f"{drained.case.demanded:.4g} requests/s, prompt and output tokens together; {_drained_note(drained)}",
         several=True,
     )
 
 
-def _sustained_note(arrivals: float, service: Quantity | None) -> str:
-    note = f"{arrivals:.4g} requests/s, prompt and output tokens together"
-    if service is not None:
-        note += f"; {service.point:.3g} s per request one at a time, up to the prefill rate with perfect batching"
-    return note
+def _drained_note(drained: Drained) -> str:
+    beyond = _beyond_text(drained.ends)
+    note = f"simulated with a queue that is never empty: llama-server, {_slots_text(drained.slots)}, {_known_of(drained.ends)}"
+    return f"{note}; {beyond}" if beyond else note
 
 
-def _wall_time(demand: Demand, evidence: MachineEvidence) -> Constraint | None:
-    """Scheduled: all of the day's requests, one after the other, against the window."""
-    if demand.kind is not DemandKind.SCHEDULED or demand.requests_per_day is None or demand.window_s is None:
-        return None
+def _wall_time(demand: Demand, drained: Drained | None) -> Constraint | None:
+    """Scheduled: all of the day's requests, which are there at the start, against the window."""
     requests = demand.requests_per_day
-    service = _service(demand, evidence)
-    available = None
-    if service is not None:
-        available = service.scaled(requests)
-        best_s = _best_service_s(demand, evidence)
-        low = None if best_s is None else min(best_s * requests, available.low or available.point)
-        available = available.with_bounds(low=low, high=available.high)
+    if drained is None or demand.kind is not DemandKind.SCHEDULED or requests is None or demand.window_s is None:
+        return None
+    scaled = "" if requests <= MOST_DRAINED else f", {MOST_DRAINED:,} of them simulated and the rest in proportion"
     return Constraint(
         name="wall_time_s",
         unit="s",
         sense=Sense.AT_MOST,
         required=demand.window_s,
-        available=available,
+        available=drain_s(drained, requests),
         margin=demand.margin,
-        note=f"{requests:.6g} requests a day, from perfect batching to one at a time",
+        note=f"{requests:.6g} requests a day, all there at the start{scaled}; {_drained_note(drained)}",
         several=True,
     )
 
 
-def _memory(demand: Demand, evidence: MachineEvidence) -> Constraint | None:
+def _memory(demand: Demand, evidence: MachineEvidence, service: ServiceOutlook | None) -> Constraint | None:
     context = demand.needed_context_tokens or evidence.run_context_tokens
-    needed = evidence.memory_needed_bytes(context, demand.streams)
+    slots = demand.streams if service is None else max(demand.streams, service.slots)
+    needed = evidence.memory_needed_bytes(context, slots)
     stated = demand.memory_bytes
     usable = stated if stated is not None else evidence.memory_usable_bytes
     if usable is None or needed is None:
@@ -269,8 +279,8 @@ def _memory(demand: Demand, evidence: MachineEvidence) -> Constraint | None:
         available=Quantity(point=usable, low=usable, high=usable, basis=basis),
         margin=1.0,
         of_speed=False,
-        note=f"weights, buffers and a KV cache of {context} tokens for each of {demand.streams} streams"
-        if demand.streams > 1
+        note=f"weights, buffers and a KV cache of {context} tokens for each of {slots} slots"
+        if slots > 1
         else f"weights, buffers and a KV cache of {context} tokens",
     )
 

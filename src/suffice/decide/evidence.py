@@ -14,11 +14,13 @@ from suffice.decide.quantity import Quantity
 from suffice.model.basis import Basis, weakest
 from suffice.model.extrapolation import RESIDUAL_TOLERANCE, STAND_IN_ERROR
 from suffice.model.prefill_curve import PrefillCurve
-from suffice.stats.intervals import median
+from suffice.serving.recorded import curve_of_record
+from suffice.stats.intervals import median, median_interval
 
 if TYPE_CHECKING:
     from suffice.model.demand import Demand
     from suffice.records.schema import DecodeSeries, KvLayers, RunRecord
+    from suffice.serving.curve import ServiceCurve
     from suffice.stats.estimate import Estimate
 
 # Decode slows down with depth, by a line through two measured depths; further out than this the line is no evidence.
@@ -69,6 +71,12 @@ class MachineEvidence:
     model_identity: str | None
     model_name: str | None
     memory_basis: Basis = Basis.MEASURED
+    service: ServiceCurve | None = (
+        None  # what steps and chunks cost when several requests are served; None: not measured
+    )
+    service_uncertainty: float | None = (
+        None  # half width of its points' intervals, as a share; None: no interval is known
+    )
 
     def decode_rate(self, depth: float | None) -> Quantity | None:
         """Tokens per second of one stream at a depth (None: at the depth of the run)."""
@@ -199,6 +207,8 @@ def evidence_from(record: RunRecord, name: str | None = None) -> MachineEvidence
         contradictions=contradictions_in(record),
         model_identity=record.model.identity,
         model_name=record.model.name,
+        service=curve_of_record(record),
+        service_uncertainty=_service_uncertainty(record),
     )
 
 
@@ -280,6 +290,19 @@ def residual_of(record: RunRecord, phase: str, depth: int = 0) -> float:
         if (series.phase, series.depth, series.batch) == (phase, depth, 1) and series.largest_residual is not None
     ]
     return max(residuals, default=0.0)
+
+
+def _service_uncertainty(record: RunRecord) -> float | None:
+    """The median over all passes of the half width of a pass's interval, as a share of its time.
+
+    The passes were measured one after the other, so that their errors are their own: the curve as a whole is as uncertain as one of them
+    at most. Passes of one repetition say nothing of the scatter.
+    """
+    service = record.measurement.service
+    passes = () if service is None else (*service.decode, *service.prefill)
+    intervals = [median_interval(one.seconds) for one in passes if one.seconds]
+    shares = [(interval.high - interval.low) / (interval.high + interval.low) for interval in intervals if interval]
+    return median(shares) if shares else None
 
 
 def _decode_points(record: RunRecord) -> tuple[DecodePoint, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from suffice.decide.evidence import DecodePoint, MachineEvidence
+from suffice.decide.service_screen import screened_outlooks
 from suffice.decide.verdict import Grade, Verdict, decide_machine
 from suffice.model.basis import Basis
 from suffice.units import GIB
@@ -52,10 +53,20 @@ class Prospect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """A prospect and how it stands against a demand."""
+    """A prospect and how it stands against a demand.
+
+    ``demand``: the verdict was taken over from a simulation of a slower machine, and :meth:`judged_alone` looks at this one; None: it was not.
+    """
 
     prospect: Prospect
     verdict: Verdict
+    demand: Demand | None = None
+
+    def judged_alone(self) -> Standing:
+        """With figures of its own."""
+        if self.demand is None:
+            return self
+        return replace(self, verdict=decide_machine(self.demand, self.prospect.evidence), demand=None)
 
     @property
     def is_enough(self) -> bool:
@@ -132,7 +143,15 @@ def standings(demand: Demand, prospects: Sequence[Prospect]) -> tuple[Standing, 
         DemandError: the model cannot hold the context that the demand needs.
     """
     elsewhere = replace(demand, memory_bytes=None)  # what is stated there is the memory of the machine at hand
-    return tuple(Standing(prospect=one, verdict=decide_machine(elsewhere, one.evidence)) for one in prospects)
+    services = screened_outlooks(elsewhere, [one.evidence for one in prospects])
+    return tuple(
+        Standing(
+            prospect=one,
+            verdict=decide_machine(elsewhere, one.evidence, service),
+            demand=None if service is None else elsewhere,
+        )
+        for one, service in zip(prospects, services, strict=True)
+    )
 
 
 def cheapest(found: Sequence[Standing], most: int) -> dict[str, tuple[Standing, ...]]:
@@ -145,7 +164,16 @@ def cheapest(found: Sequence[Standing], most: int) -> dict[str, tuple[Standing, 
         price = one.prospect.price
         if one.is_enough and price is not None:
             by_currency.setdefault(price.currency, []).append((price.per_hour, one))
-    return {
-        currency: tuple(one for _, one in sorted(ranked, key=lambda pair: (pair[0], pair[1].prospect.name))[:most])
-        for currency, ranked in sorted(by_currency.items())
-    }
+    return {currency: own for currency, ranked in sorted(by_currency.items()) if (own := _first(ranked, most))}
+
+
+def _first(ranked: list[tuple[float, Standing]], most: int) -> tuple[Standing, ...]:
+    """The cheapest, each judged by figures of its own; one that is only just enough by those of another is left out."""
+    found: list[Standing] = []
+    for _, one in sorted(ranked, key=lambda pair: (pair[0], pair[1].prospect.name)):
+        if len(found) == most:
+            break
+        alone = one.judged_alone()
+        if alone.is_enough:
+            found.append(alone)
+    return tuple(found)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from suffice.decide.verdict import Grade, Verdict, decide_machine
+from suffice.decide.verdict import WORST_FIRST, Grade, Verdict, decide_machine
 from suffice.decide.wording import headroom_text, label
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 # Bandwidth may move so much, as a share of the first reading, before candidates measured in turn are no longer comparable.
 BANDWIDTH_TOLERANCE: Final = 0.15
-_WORST_FIRST: Final = (Grade.NOT_ENOUGH, Grade.OPEN, Grade.THIN, Grade.ENOUGH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +104,7 @@ def _tightest_of_speed(verdict: Verdict) -> Constraint | None:
     def tightness(pair: tuple[Grade, Constraint]) -> tuple[int, float]:
         grade, constraint = pair
         headroom = constraint.headroom
-        return _WORST_FIRST.index(grade), -1.0 if headroom is None else headroom / constraint.margin
+        return WORST_FIRST.index(grade), -1.0 if headroom is None else headroom / constraint.margin
 
     speeds = [(i.grade, i.constraint) for i in verdict.constraints if i.constraint.judged and i.constraint.of_speed]
     return min(speeds, key=tightness)[1] if speeds else None

@@ -14,15 +14,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from suffice.decide import words
-from suffice.decide.constraints import Constraint, Sense, constraints_for
-from suffice.decide.wording import available_text, flip_sentence, grade_sentence, label, required_text, settle_sentence
+from suffice.decide.constraints import Constraint, Sense, check_context, constraints_for
+from suffice.decide.service import outlook
+from suffice.decide.wording import (
+    available_text,
+    flip_sentence,
+    grade_sentence,
+    label,
+    machines_sentence,
+    required_text,
+    settle_sentence,
+)
 from suffice.model.basis import Basis, weakest
 
 if TYPE_CHECKING:
     from suffice.decide.evidence import MachineEvidence
+    from suffice.decide.service import Served, ServiceOutlook
     from suffice.model.demand import Demand
 
 
@@ -36,7 +46,7 @@ class Grade(StrEnum):
 
 
 # The order in which constraints bind: the worst first.
-_WORST_FIRST = (Grade.NOT_ENOUGH, Grade.OPEN, Grade.THIN, Grade.ENOUGH)
+WORST_FIRST: Final = (Grade.NOT_ENOUGH, Grade.OPEN, Grade.THIN, Grade.ENOUGH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +71,7 @@ class Verdict:
         flips: what would change the verdict.
         settle: what to do next when it is undecided or thin, None when nothing is needed.
         machine: which machine it is about.
+        service: what was simulated of users, a rate or a queue; None where the demand is of one stream.
     """
 
     verdict: str
@@ -72,44 +83,57 @@ class Verdict:
     flips: tuple[str, ...]
     settle: str | None
     machine: str
+    service: ServiceOutlook | None = None
 
 
-def decide_machine(demand: Demand, evidence: MachineEvidence) -> Verdict:
+def decide_machine(demand: Demand, evidence: MachineEvidence, service: ServiceOutlook | None = None) -> Verdict:
     """The verdict on one machine.
+
+    Args:
+        demand: what is needed.
+        evidence: of the machine.
+        service: what was simulated of them; None: it is simulated here, where the demand has users, a rate or a queue.
 
     Raises:
         DemandError: the model cannot hold the context that the demand needs.
     """
+    check_context(demand, evidence.context_length, evidence.model_name)
+    service = service or outlook(demand, evidence)
+    served = None if service is None else service.served
     graded = tuple(
         GradedConstraint(constraint=constraint, grade=grade_constraint(constraint, evidence))
-        for constraint in constraints_for(demand, evidence)
+        for constraint in constraints_for(demand, evidence, service)
     )
     judged = [item for item in graded if item.constraint.judged]
     grade = _machine_grade(judged, evidence)
-    binding = _binding(judged)
+    binding = binding_of(judged)
     bases = [item.constraint.available.basis for item in judged if item.constraint.available is not None]
     speed_bases: list[Basis] = [basis for basis in bases if basis != Basis.STATED]
     return Verdict(
-        verdict=_word(grade, is_gpu=evidence.is_gpu),
+        verdict=word_of(grade, is_gpu=evidence.is_gpu),
         reason=_reason(grade, binding, graded, evidence),
         binding=None if binding is None else binding.constraint.name,
         basis=weakest(speed_bases or bases),
         constraints=graded,
         grade=grade,
-        flips=_flips(judged, lower_bound=evidence.engine_lower_bound or bool(evidence.disturbed)),
-        settle=settle_sentence(grade.value, None if binding is None else binding.constraint, evidence),
+        flips=_flips(judged, served, lower_bound=evidence.engine_lower_bound or bool(evidence.disturbed)),
+        settle=settle_sentence(grade.value, None if binding is None else binding.constraint, evidence, served),
         machine=evidence.name,
+        service=service,
     )
 
 
-def _flips(judged: list[GradedConstraint], *, lower_bound: bool) -> tuple[str, ...]:
-    sentences = (flip_sentence(item.constraint, lower_bound=lower_bound) for item in judged)
+def _flips(judged: list[GradedConstraint], served: Served | None, *, lower_bound: bool) -> tuple[str, ...]:
+    sentences = [flip_sentence(item.constraint, lower_bound=lower_bound) for item in judged]
+    machines = machines_sentence(served)
+    if machines:
+        sentences.append(f"with more machines: {machines}")
     return tuple(sentence for sentence in sentences if sentence)
 
 
 def grade_constraint(constraint: Constraint, evidence: MachineEvidence) -> Grade:
     """The grade of one constraint, with what a busy machine or a slow build takes from it."""
-    grade = _plain_grade(constraint)
+    grade = plain_grade(constraint)
     if not constraint.of_speed:
         return grade
     if grade is Grade.NOT_ENOUGH and (evidence.engine_lower_bound or evidence.disturbed or evidence.unfinished):
@@ -119,7 +143,7 @@ def grade_constraint(constraint: Constraint, evidence: MachineEvidence) -> Grade
     return grade
 
 
-def _plain_grade(constraint: Constraint) -> Grade:
+def plain_grade(constraint: Constraint) -> Grade:
     low, high = constraint.headroom_range
     # Headroom is compared as available >= required * margin, so that 13.5 against 9 x 1.5 is enough to the last bit.
     if low is not None and _reaches(constraint, constraint.margin):
@@ -143,20 +167,20 @@ def _reaches(constraint: Constraint, margin: float) -> bool:
 def _machine_grade(judged: list[GradedConstraint], evidence: MachineEvidence) -> Grade:
     if not judged or evidence.contradictions:
         return Grade.OPEN
-    return min((item.grade for item in judged), key=_WORST_FIRST.index)
+    return min((item.grade for item in judged), key=WORST_FIRST.index)
 
 
-def _binding(judged: list[GradedConstraint]) -> GradedConstraint | None:
+def binding_of(judged: list[GradedConstraint]) -> GradedConstraint | None:
     """The worst grade, and among equals the least headroom over its own margin (an unknown one first)."""
 
     def tightness(item: GradedConstraint) -> tuple[int, float]:
         headroom = item.constraint.headroom
-        return _WORST_FIRST.index(item.grade), -1.0 if headroom is None else headroom / item.constraint.margin
+        return WORST_FIRST.index(item.grade), -1.0 if headroom is None else headroom / item.constraint.margin
 
     return min(judged, key=tightness, default=None)
 
 
-def _word(grade: Grade, *, is_gpu: bool) -> str:
+def word_of(grade: Grade, *, is_gpu: bool) -> str:
     if is_gpu:
         # A GPU's record says whether that GPU is enough; whether a CPU would do, it does not say.
         return words.GPU if grade in (Grade.ENOUGH, Grade.THIN) else words.UNDECIDED
@@ -177,7 +201,7 @@ def _reason(
     if binding is None:
         sentences.append("Nothing in the demand could be judged.")
     else:
-        plain = _plain_grade(binding.constraint)
+        plain = plain_grade(binding.constraint)
         sentences.append(grade_sentence(binding.constraint, plain.value, weakened=plain is not binding.grade))
         sentences += _about_memory(binding, graded)
     if evidence.disturbed:

@@ -6,14 +6,20 @@ import math
 from typing import TYPE_CHECKING
 
 from suffice.decide.constraints import Constraint, Sense
+from suffice.decide.service_load import LoadKind
 from suffice.units import format_bytes, format_memory, format_seconds
 
 if TYPE_CHECKING:
     from suffice.decide.evidence import MachineEvidence
     from suffice.decide.quantity import Quantity
+    from suffice.decide.service import Served
 
+CAPACITIES = ("capacity_users", "capacity_requests_per_second")  # constraints whose headroom is one of load
+_USUAL_SLOTS = 8  # up to which a service curve is worth measuring where the demand is a rate
 _LARGEST_PLAIN_HEADROOM = 10_000
 _LABELS = {
+    "capacity_users": "users at once",
+    "capacity_requests_per_second": "load",
     "decode_tokens_per_second": "decode",
     "ttft_s": "time to first token",
     "sustained_tokens_per_second": "sustained rate",
@@ -130,6 +136,8 @@ def flip_sentence(constraint: Constraint, *, lower_bound: bool) -> str:
     if low in (0, float("inf")) or high in (0, float("inf")):
         return ""
     name = label(constraint.name)
+    if constraint.name in CAPACITIES:
+        return _capacity_flip(constraint, low, high, lower_bound=lower_bound)
     if constraint.sense is Sense.AT_LEAST:
         safe = format_value(constraint.required * low / constraint.margin, constraint.unit)
         lost = format_value(constraint.required * high, constraint.unit)
@@ -141,11 +149,37 @@ def flip_sentence(constraint: Constraint, *, lower_bound: bool) -> str:
     return f"{name}: enough down to a limit of {safe}{_with_margin(constraint)}, {beyond}"
 
 
+def _capacity_flip(constraint: Constraint, low: float, high: float, *, lower_bound: bool) -> str:
+    required, unit = constraint.required or 0.0, constraint.unit
+
+    def load(value: float) -> str:
+        # Shares of a user are none; a product may miss a whole number by its last bit.
+        whole = math.floor(round(value, 6)) if constraint.name == "capacity_users" else value
+        return format_value(whole, unit)
+
+    safe, holds = load(required * low / constraint.margin), load(required * low)
+    beyond = "beyond that a better measurement has to say" if lower_bound else f"fails above {load(required * high)}"
+    return f"{label(constraint.name)}: holds up to {holds}, with the margin of {constraint.margin:g} up to {safe}, {beyond}"
+
+
+def machines_sentence(served: Served | None) -> str:
+    """How many equal machines would hold a load that one does not, or "" where one does or nobody knows."""
+    if served is None or served.machines is None:
+        return ""
+    case = served.case
+    slots = "1 slot" if served.machine_slots == 1 else f"{served.machine_slots} slots"
+    with_margin = "" if case.margin == 1 else f" with the margin of {case.margin:g}"
+    at_most = "" if served.ends.likely is not None else ", or fewer where batching gains something"
+    return f"{slots} on each of {served.machines} such machines hold it{with_margin}{at_most}"
+
+
 def _with_margin(constraint: Constraint) -> str:
     return "" if constraint.margin == 1 else f" (with margin {constraint.margin:g})"
 
 
-def settle_sentence(grade: str, binding: Constraint | None, evidence: MachineEvidence) -> str | None:
+def settle_sentence(
+    grade: str, binding: Constraint | None, evidence: MachineEvidence, served: Served | None = None
+) -> str | None:
     """What to do next; None when the verdict needs nothing more."""
     if grade == "enough":
         return None
@@ -153,10 +187,20 @@ def settle_sentence(grade: str, binding: Constraint | None, evidence: MachineEvi
         return "Measure bandwidth and model again on a quiet machine, and check the model's facts with `suffice ceiling --model`."
     if binding is None:
         return "State a decode rate, a latency limit or a request rate in the demand."
-    if grade == "not enough":
-        memory = "A machine with more memory, or a smaller quantization, would hold it."
-        return (_attention_hint(binding, evidence) or None) if binding.of_speed else memory
-    return _thin_advice(binding, evidence) if grade == "thin" else _open_advice(binding, evidence)
+    if grade == "open":
+        return _open_advice(binding, evidence, served)
+    machines = machines_sentence(served) if binding.several else ""
+    advice = _thin_advice(binding, evidence) if grade == "thin" else _not_enough_advice(binding, evidence)
+    curve = ""
+    if grade == "thin" and binding.several and evidence.service is None:
+        curve = f"Batching may give the margin: {_measure_curve(served)}"
+    return " ".join(sentence for sentence in (advice, curve, machines and f"{machines}.") if sentence) or None
+
+
+def _not_enough_advice(binding: Constraint, evidence: MachineEvidence) -> str:
+    if not binding.of_speed:
+        return "A machine with more memory, or a smaller quantization, would hold it."
+    return _attention_hint(binding, evidence)
 
 
 def _thin_advice(binding: Constraint, evidence: MachineEvidence) -> str:
@@ -164,7 +208,8 @@ def _thin_advice(binding: Constraint, evidence: MachineEvidence) -> str:
     if not low:  # unknown, or so small that it is no number
         return "Recheck after quantization."
     factor = binding.margin / low
-    advice = f"Recheck after quantization: the margin needs {factor:.2f} times the speed"
+    of_what = "load" if binding.name in CAPACITIES else "speed"
+    advice = f"Recheck after quantization: the margin needs {factor:.2f} times the {of_what}"
     if evidence.streamed_bytes is not None and binding.name == "decode_tokens_per_second":
         target = format_bytes(evidence.streamed_bytes / factor)
         advice += (
@@ -184,7 +229,16 @@ def _attention_hint(binding: Constraint, evidence: MachineEvidence) -> str:
     )
 
 
-def _open_advice(binding: Constraint, evidence: MachineEvidence) -> str:
+def _measure_curve(served: Served | None) -> str:
+    slots = _USUAL_SLOTS
+    if served is not None and served.case.kind is LoadKind.USERS:
+        slots = math.ceil(served.case.demanded * served.case.margin)
+    elif served is not None:
+        slots = min(slots, served.case.most_slots)
+    return f"measure the service curve, `suffice check` with the same demand and --slots {max(2, slots)}."
+
+
+def _open_advice(binding: Constraint, evidence: MachineEvidence, served: Served | None) -> str:
     """Everything that stands between the evidence and an answer, so that the next try is the last one."""
     if binding.available is None or binding.required is None:
         return f"Measure it: the record has no evidence about {label(binding.name)}."
@@ -194,13 +248,13 @@ def _open_advice(binding: Constraint, evidence: MachineEvidence) -> str:
     if evidence.engine_lower_bound:
         command = evidence.engine_advice or "pip install 'suffice[native]'"
         steps.append(f"Measure with an engine built for this CPU: {command}.")
-    ranged = _range_advice(binding)
+    ranged = _range_advice(binding, evidence, served)
     if ranged:
         steps.append(ranged)
     return " ".join(steps)
 
 
-def _range_advice(binding: Constraint) -> str:
+def _range_advice(binding: Constraint, evidence: MachineEvidence, served: Served | None) -> str:
     """What would narrow the range, or "" when the range is not what keeps it open."""
     quantity = binding.available
     low, high = binding.headroom_range
@@ -208,6 +262,8 @@ def _range_advice(binding: Constraint) -> str:
         low is not None and high is not None and not low < binding.margin <= high and not low < 1 <= high
     ):
         return ""
+    if binding.several:
+        return _served_advice(evidence, served)
     if quantity.low is None and quantity.high is None:
         return "Measure with more repetitions: raise --budget, so that there is an interval."
     if quantity.low is None or quantity.high is None:
@@ -215,9 +271,15 @@ def _range_advice(binding: Constraint) -> str:
             "The run was shorter than the demand's lengths: raise --budget (a warning of the run says how far), or measure with "
             "--prompt-tokens and --depth of the demand."
         )
-    if binding.several:
-        return (
-            "A single stream cannot tell what several requests at once get: load a server such as llama-server, or run "
-            "llama.cpp's llama-batched-bench, at the demand's concurrency."
-        )
     return "Measure longer: raise --budget, so that the interval becomes narrower than the distance to the requirement."
+
+
+def _served_advice(evidence: MachineEvidence, served: Served | None) -> str:
+    if evidence.service is None:
+        return f"A single stream cannot tell what several requests at once get: {_measure_curve(served)}"
+    if evidence.service_uncertainty is None:
+        return "Measure the service curve with more repetitions: raise --budget, so that its points have intervals."
+    return (
+        "The simulation is not sharp enough to tell: load a server with it, `suffice load --spawn MODEL --find-capacity` with the demand's "
+        "lengths and limits."
+    )

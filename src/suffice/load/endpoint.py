@@ -11,6 +11,8 @@ from suffice.errors import UsageError
 from suffice.load.settings import Accepted, Api
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from suffice.load.settings import Ask
 
 _PATHS: Final = {Api.CHAT: "/chat/completions", Api.COMPLETIONS: "/completions"}
@@ -27,6 +29,7 @@ class Endpoint:
     query: str = ""
     key: str | None = None
     keep_alive: bool = False
+    ca_file: Path | None = None
 
     def __repr__(self) -> str:
         return f"Endpoint({self.shown})"
@@ -69,7 +72,13 @@ class Endpoint:
 
 
 def endpoint_of(
-    url: str, api: Api, model: str | None = None, key: str | None = None, *, keep_alive: bool = False
+    url: str,
+    api: Api,
+    model: str | None = None,
+    key: str | None = None,
+    *,
+    keep_alive: bool = False,
+    ca_file: Path | None = None,
 ) -> tuple[Endpoint, list[str]]:
     """The endpoint of an address as people write them (with or without /v1 or the whole path), and warnings.
 
@@ -95,7 +104,10 @@ def endpoint_of(
     if not path:
         path = "/v1"
     base = urlunsplit((parts.scheme, place if port is None else f"{place}:{port}", path, "", ""))
-    return Endpoint(base=base, api=api, model=model, query=parts.query, key=key, keep_alive=keep_alive), warnings
+    endpoint = Endpoint(
+        base=base, api=api, model=model, query=parts.query, key=key, keep_alive=keep_alive, ca_file=ca_file
+    )
+    return endpoint, warnings
 
 
 def key_from(variable: str | None) -> str | None:

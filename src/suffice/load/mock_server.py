@@ -23,6 +23,7 @@ from suffice.load.mock_script import Answer, Ending, Pace
 from suffice.units import MIB, NANOSECONDS_PER_SECOND
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
@@ -53,9 +54,12 @@ class Served:
 
 
 class MockServer:
-    """Answers posts by a script and GET /v1/models by one model. Use it as an asynchronous context manager."""
+    """Answers posts by a script and GET /v1/models by one model, with a ``context`` over TLS. An asynchronous context manager."""
 
-    def __init__(self, script: Script, port: int = 0, model: str = "mock") -> None:
+    def __init__(
+        self, script: Script, port: int = 0, model: str = "mock", context: ssl.SSLContext | None = None
+    ) -> None:
+        self._context = context
         self._script = script
         self._port = port
         self._model = model
@@ -65,7 +69,7 @@ class MockServer:
         self.connections = 0
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, _HOST, self._port, backlog=4096)
+        self._server = await asyncio.start_server(self._accept, _HOST, self._port, backlog=4096, ssl=self._context)
         self._port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -82,7 +86,7 @@ class MockServer:
     @property
     def url(self) -> str:
         """The address."""
-        return f"http://{_HOST}:{self._port}"
+        return f"http{'' if self._context is None else 's'}://{_HOST}:{self._port}"
 
     def stop_listening(self) -> None:
         """Die: no new connections, all present ones cut."""
@@ -171,12 +175,12 @@ async def _sleep_until(read_ns: int, at_s: float) -> None:
 
 
 @contextmanager
-def served_in_thread(script: Script, port: int = 0) -> Iterator[MockServer]:
-    """A mock server with an event loop of its own, for programs that have none."""
+def served_in_thread(script: Script, port: int = 0, context: ssl.SSLContext | None = None) -> Iterator[MockServer]:
+    """A mock server with an event loop of its own, for programs that have none; over TLS with a context of a server's."""
     loop = precise_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    server = MockServer(script, port)
+    server = MockServer(script, port, context=context)
     try:
         asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
         yield server

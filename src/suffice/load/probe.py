@@ -75,7 +75,8 @@ def _warnings(last: RequestRow, accepted: Accepted, exact_length: bool) -> tuple
 
 def _refuse(row: RequestRow, endpoint: Endpoint) -> None:
     if row.outcome is Outcome.NO_CONNECTION:
-        raise UsageError(f"no server answers at {endpoint.shown}: {row.detail}; is it running?")
+        hint = "" if "TLS" in row.detail else "; is it running?"
+        raise UsageError(f"no server answers at {endpoint.shown}: {row.detail}{hint}")
     if row.http_status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         raise UsageError(
             f"{endpoint.shown} refuses access ({row.detail}); put the key in an environment variable and name it with --api-key-env"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,8 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from suffice.model.demand import Lengths
+
 _MAX_FILE_BYTES: Final = 256 * MIB
 MAX_PROMPT_TOKENS: Final = 2_000_000
+_MOST_DEVIATIONS: Final = 3.0
+_Z_95: Final = 1.6448536269514722  # standard normal quantile of 0.95
 # Short common words: with the space before it, each is one token in the vocabularies of GPT-2, Llama, Qwen, Mistral and Gemma.
 _WORDS: Final = tuple(
     "time year people way day man thing woman life child world school state family student group country problem hand part "
@@ -44,20 +49,38 @@ _WORDS: Final = tuple(
 
 
 def made_prompts(
-    prompt_tokens: int, output_tokens: int | None, seed: int | str, shared_prefix: int = 0
+    prompt: int | Lengths, output: int | Lengths | None, seed: int | str, shared_prefix: int = 0
 ) -> Iterator[Ask]:
-    """Endless prompts of about ``prompt_tokens`` words, of which the first ``shared_prefix`` are the same in all of them.
+    """Endless prompts of about ``prompt`` words, of which the first ``shared_prefix`` are the same in all of them.
 
+    With :class:`~suffice.model.demand.Lengths` each prompt, or answer, has a length of its own from their log-normal distribution.
     A server that has seen the same seed answers from its cache, so that every run needs a seed of its own.
     A word is about a token; how many tokens it was, the server says, and the report compares. Chat templates add their own.
     """
-    if not 0 < prompt_tokens <= MAX_PROMPT_TOKENS:
-        raise UsageError(f"--prompt-tokens {prompt_tokens} is not between 1 and {MAX_PROMPT_TOKENS}")
-    if not 0 <= shared_prefix <= prompt_tokens:
-        raise UsageError(f"--shared-prefix {shared_prefix} is not between 0 and --prompt-tokens {prompt_tokens}")
+    longest = prompt if isinstance(prompt, int) else longest_length(prompt)
+    if not 0 < longest <= MAX_PROMPT_TOKENS:
+        raise UsageError(f"--prompt-tokens {longest} is not between 1 and {MAX_PROMPT_TOKENS}")
+    if not 0 <= shared_prefix <= (prompt if isinstance(prompt, int) else prompt.p50):
+        raise UsageError(f"--shared-prefix {shared_prefix} is not between 0 and the length of a prompt")
     shared = _words(random.Random(f"{seed} shared"), shared_prefix)  # noqa: S311  # prompts that can be repeated
     for index in itertools.count():
-        yield made_prompt(index, prompt_tokens, output_tokens, seed, shared)
+        chance = random.Random(f"{seed} {index} lengths")  # noqa: S311  # as above
+        words = prompt if isinstance(prompt, int) else max(shared_prefix, drawn_length(prompt, chance))
+        yield made_prompt(index, words, drawn_length(output, chance) if output is not None else None, seed, shared)
+
+
+def drawn_length(lengths: int | Lengths, chance: random.Random) -> int:
+    """A length from the log-normal distribution through P50 and P95, cut off at three standard deviations; a number is itself."""
+    if isinstance(lengths, int):
+        return lengths
+    deviations = max(-_MOST_DEVIATIONS, min(_MOST_DEVIATIONS, chance.gauss(0, 1)))
+    factor: float = (lengths.p95 / lengths.p50) ** (deviations / _Z_95)
+    return max(1, round(lengths.p50 * factor))
+
+
+def longest_length(lengths: Lengths | None) -> int:
+    """The longest that is drawn; 0 without a distribution."""
+    return 0 if lengths is None else math.ceil(lengths.p50 * (lengths.p95 / lengths.p50) ** (_MOST_DEVIATIONS / _Z_95))
 
 
 def made_prompt(
@@ -67,6 +90,11 @@ def made_prompt(
     own = _words(random.Random(f"{seed} {index}"), prompt_tokens - len(shared))  # noqa: S311  # as above
     text = " ".join((*shared, *own))
     return Ask(index=index, prompt=text, prompt_tokens=prompt_tokens, output_tokens=output_tokens)
+
+
+def block_words(block: int, count: int, seed: int | str) -> tuple[str, ...]:
+    """The first words of a block that several prompts may share: the same for the same number and seed."""
+    return _words(random.Random(f"{seed} block {block}"), count)  # noqa: S311  # as above
 
 
 def _words(chance: random.Random, count: int) -> tuple[str, ...]:
@@ -79,11 +107,19 @@ def prompts_of(path: Path, output_tokens: int | None) -> Iterator[Ask]:
     Raises:
         UsageError: the file or one of its lines cannot be used.
     """
-    lines = read_jsonl(path)
-    asks = [_ask_of(line, f"{path} line {number}", output_tokens) for number, line in lines]
+    asks = file_asks(path, output_tokens)
     for index in itertools.count():
         ask = asks[index % len(asks)]
         yield Ask(index=index, prompt=ask.prompt, messages=ask.messages, output_tokens=ask.output_tokens)
+
+
+def file_asks(path: Path, output_tokens: int | None) -> list[Ask]:
+    """The prompts of a JSONL file, once.
+
+    Raises:
+        UsageError: the file or one of its lines cannot be used.
+    """
+    return [_ask_of(line, f"{path} line {number}", output_tokens) for number, line in read_jsonl(path)]
 
 
 def read_jsonl(path: Path) -> list[tuple[int, dict[str, Any]]]:

@@ -150,7 +150,7 @@ class Exchange:
             if isinstance(cause, ssl.SSLError):
                 return (
                     Outcome.NO_CONNECTION,
-                    f"no TLS with the server ({cause.reason}); is its certificate trusted here?",
+                    f"no TLS with the server ({cause.reason}); name its certificate with --ca-file if it is to be trusted",
                 )
             cause = cause.__cause__ or cause.__context__
         if isinstance(error, httpx.ConnectError):

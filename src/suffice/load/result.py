@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from suffice.load.settings import Accepted, Api, LoadPlan
     from suffice.model.load_checks import ClientCheck, ServerCheck
     from suffice.model.load_metrics import Attainment, Distribution, Limits, LoadSummary
+    from suffice.model.load_ramp import RampPart
     from suffice.model.load_request import RequestRow
     from suffice.stats.percentiles import Percentile
 
@@ -53,6 +54,7 @@ class LoadResult:
     ended_early: str | None
     probe_rows: tuple[RequestRow, ...]
     rows: tuple[RequestRow, ...]
+    ramp: tuple[RampPart, ...] = ()
 
     @property
     def usable(self) -> bool:
@@ -101,6 +103,7 @@ def document(result: LoadResult) -> dict[str, Any]:
             "until_ns": summary.window.until_ns,
             "unsteady": summary.window.unsteady,
         },
+        "ramp": [_part(part) for part in result.ramp] or None,
         "client": {**asdict(result.client), "is_bottleneck": result.client.is_bottleneck},
         "server_check": None if result.server is None else asdict(result.server),
         "warnings": list(result.warnings),
@@ -152,6 +155,15 @@ def _attainment(found: Attainment) -> dict[str, Any]:
         "low": None if found.interval is None else found.interval.low,
         "high": None if found.interval is None else found.interval.high,
         "level": None if found.interval is None else found.interval.level,
+    }
+
+
+def _part(part: RampPart) -> dict[str, Any]:
+    names = ("ttft_p50", "ttft_p95", "e2e_p50", "e2e_p95")
+    found = {name: getattr(part, name) for name in names}
+    return {
+        **asdict(part),
+        **{name: None if item is None else _percentile(item) for name, item in found.items()},
     }
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import httpx
 
+from suffice.errors import UsageError
 from suffice.load.endpoint import body_of
 from suffice.load.request import Exchange
 from suffice.load.schedule import arrivals_s
@@ -20,7 +22,7 @@ from suffice.model.load_request import Outcome
 from suffice.units import NANOSECONDS_PER_SECOND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from suffice.load.endpoint import Endpoint
     from suffice.load.settings import Ask, LoadPlan
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
 _PROGRESS_S: Final = 1.0
+_LOOK_S: Final = 0.25
+_LOOK_SHARE: Final = 0.02  # of the time may go into looking: judging must not make the client late
 _MOST_REFUSALS: Final = 20
 
 
@@ -43,6 +47,7 @@ class LoadRun:
     client: ClientReadings
     sending_from_ns: int
     sending_until_ns: int
+    ended_ns: int
     interrupted: bool
     ended_early: str | None = None
 
@@ -58,12 +63,31 @@ class Sender:
     temperature: float | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watcher:
+    """Somebody who looks at the rows now and then and may end the sending.
+
+    ``seen_enough`` gets all rows in the order of sending, those under way as they are, and the time of the run's clock; it runs in a
+    thread. Once it says yes nothing more is sent; what is under way has ``patience_s`` to end and is then cut off.
+    """
+
+    seen_enough: Callable[[Sequence[RequestRow], int], bool]
+    patience_s: float
+
+
 class LoadRunner:
     """One run of a plan. ``stop`` may be called from a signal handler: sending ends and what is under way is cut off."""
 
     def __init__(
-        self, plan: LoadPlan, endpoint: Endpoint, accepted: Accepted, temperature: float | None = None
+        self,
+        plan: LoadPlan,
+        endpoint: Endpoint,
+        accepted: Accepted,
+        temperature: float | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
+        self._watcher = watcher
+        self._ending: asyncio.Event | None = None
         self._plan = plan
         self._endpoint = endpoint
         self._accepted = accepted
@@ -97,7 +121,7 @@ class LoadRunner:
             progress: told now and then how many were sent and how many have ended.
             arrivals: the arrival times of a trace, in seconds from its start; only where the plan's loop is a trace.
         """
-        self._stopping = asyncio.Event()
+        self._stopping, self._ending = asyncio.Event(), asyncio.Event()
         if self._interrupted:
             self._stopping.set()
         watch = Watch()
@@ -120,6 +144,7 @@ class LoadRunner:
             client=readings,
             sending_from_ns=self._measured_from_ns or 0,
             sending_until_ns=max(self._over_ns or self._last_sent_ns, self._measured_from_ns or 0),
+            ended_ns=self._now_ns(),
             interrupted=self._interrupted,
             ended_early=self._ended_early(),
         )
@@ -141,16 +166,35 @@ class LoadRunner:
     async def _until_done(self, work: asyncio.Future[None], progress: Progress) -> None:
         assert self._stopping is not None  # noqa: S101  # run() has just made it
         stopping = asyncio.ensure_future(self._stopping.wait())
+        looking = None if self._watcher is None else asyncio.ensure_future(self._look(self._watcher))
         try:
             while not work.done() and not stopping.done():
                 await asyncio.wait((work, stopping), timeout=_PROGRESS_S, return_when=asyncio.FIRST_COMPLETED)
                 progress(self._sent, len(self._rows))
         finally:
-            stopping.cancel()
-            work.cancel()
-            await asyncio.wait((work, stopping))
-        if not work.cancelled():
-            work.result()  # a defect of ours is raised, not swallowed
+            others = (stopping,) if looking is None else (stopping, looking)
+            for task in (work, *others):
+                task.cancel()
+            await asyncio.wait((work, *others))
+        for task in (work, *others):
+            if not task.cancelled():
+                task.result()  # a defect of ours is raised, not swallowed
+
+    async def _look(self, watcher: Watcher) -> None:
+        """Until the watcher has seen enough; then end the sending, and in the end what is still under way."""
+        assert self._ending is not None  # noqa: S101  # run() has just made them
+        assert self._stopping is not None  # noqa: S101
+        pause_s, enough = _LOOK_S, False
+        while not enough:
+            await asyncio.sleep(pause_s)
+            rows, now_ns = [self._row(index) for index in range(self._sent)], self._now_ns()
+            enough = await asyncio.to_thread(watcher.seen_enough, rows, now_ns)
+            took_s = (self._now_ns() - now_ns) / NANOSECONDS_PER_SECOND
+            pause_s = max(_LOOK_S, took_s / _LOOK_SHARE)
+        self._over_ns = self._over_ns or self._now_ns()
+        self._ending.set()
+        await asyncio.sleep(watcher.patience_s)
+        self._stopping.set()
 
     def _row(self, index: int) -> RequestRow:
         return self._rows.get(index) or self._exchanges[index].row()
@@ -198,7 +242,7 @@ class LoadRunner:
         self._over_ns = self._over_ns or self._now_ns()
 
     def _enough(self) -> bool:
-        if self._gone or self._sent >= MAX_REQUESTS:
+        if self._gone or self._sent >= MAX_REQUESTS or (self._ending is not None and self._ending.is_set()):
             return True
         if self._plan.requests is not None and self._sent >= self._plan.warm_up + self._plan.requests:
             return True
@@ -212,6 +256,8 @@ class LoadRunner:
             for at_s in arrivals:
                 scheduled_ns = round(at_s * NANOSECONDS_PER_SECOND)
                 await self._sleep_until(scheduled_ns)
+                if self._ending is not None and self._ending.is_set():
+                    return
                 entry = self._next(asks, scheduled_ns)
                 if entry is None or self._sent >= MAX_REQUESTS:
                     return
@@ -220,12 +266,20 @@ class LoadRunner:
     async def _sleep_until(self, at_ns: int) -> None:
         """Return at ``at_ns`` or just after it; other tasks run at least once, also when it has passed."""
         left_s = (at_ns - self._now_ns()) / NANOSECONDS_PER_SECOND
-        await asyncio.sleep(max(0.0, left_s))
+        if self._watcher is None or self._ending is None or left_s < _LOOK_S:
+            await asyncio.sleep(max(0.0, left_s))
+            return
+        with suppress(TimeoutError):  # a long wait ends when enough has been seen
+            await asyncio.wait_for(self._ending.wait(), left_s)
 
 
 def new_client(endpoint: Endpoint, connect_timeout_s: float) -> httpx.AsyncClient:
-    """A client that queues nothing, retries nothing, follows no redirect, and reads no proxy or password from the environment."""
-    context = ssl.create_default_context() if endpoint.base.startswith("https") else None
+    """A client that queues nothing, retries nothing, follows no redirect, and reads no proxy or password from the environment.
+
+    Raises:
+        UsageError: the file of certificates cannot be used.
+    """
+    context = _tls(endpoint) if endpoint.base.startswith("https") else None
     if endpoint.keep_alive:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
         transport: httpx.AsyncBaseTransport = httpx.AsyncHTTPTransport(
@@ -235,3 +289,14 @@ def new_client(endpoint: Endpoint, connect_timeout_s: float) -> httpx.AsyncClien
         transport = WireTransport(context)
     timeout = httpx.Timeout(None, connect=connect_timeout_s)
     return httpx.AsyncClient(timeout=timeout, transport=transport, trust_env=False, follow_redirects=False)
+
+
+def _tls(endpoint: Endpoint) -> ssl.SSLContext:
+    """What is trusted: the system's certificates (SSL_CERT_FILE is OpenSSL's variable for others) and those of ``--ca-file``."""
+    context = ssl.create_default_context()
+    if endpoint.ca_file is not None:
+        try:
+            context.load_verify_locations(cafile=endpoint.ca_file)
+        except (OSError, ssl.SSLError):
+            raise UsageError(f"--ca-file {endpoint.ca_file} holds no certificates in PEM form") from None
+    return context

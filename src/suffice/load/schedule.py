@@ -38,6 +38,7 @@ def arrivals_s(plan: LoadPlan) -> Iterator[float]:
     total = math.inf if plan.requests is None else plan.warm_up + plan.requests
     measured_from_s = at_s = 0.0
     gaps = gaps_s(plan.arrivals, plan.rate_per_s, plan.burstiness, plan.seed)
+    work = 0.0  # expected arrivals of a ramp since the first measured request
     for index in itertools.count():
         if index == plan.warm_up:
             measured_from_s = at_s
@@ -45,4 +46,23 @@ def arrivals_s(plan: LoadPlan) -> Iterator[float]:
         if index >= total or late:
             return
         yield at_s
-        at_s += next(gaps)
+        if plan.ramp_to_per_s is None or index < plan.warm_up:
+            at_s += next(gaps)
+        else:
+            work += next(gaps) * plan.rate_per_s
+            at_s = measured_from_s + ramp_time_s(work, plan.rate_per_s, plan.ramp_to_per_s, plan.duration_s or math.inf)
+
+
+def ramp_time_s(work: float, from_per_s: float, to_per_s: float, duration_s: float) -> float:
+    """When a rate that goes evenly from one to the other in ``duration_s`` has brought ``work`` expected arrivals.
+
+    The inverse of ``L(t) = from t + (to - from) t^2 / (2 duration)``: arrivals of a process of rate 1 at the times L are moved to t
+    (Çinlar, Introduction to Stochastic Processes, 1975, chapter 4), which keeps the shape of any gaps. The end of the ramp is the
+    end of the load: beyond it the last rate goes on.
+    """
+    whole = (from_per_s + to_per_s) / 2 * duration_s
+    if work >= whole:
+        return duration_s + (work - whole) / to_per_s
+    slope = (to_per_s - from_per_s) / duration_s
+    # The root of the quadratic in the form that needs no division by the slope, which may be 0.
+    return 2 * work / (from_per_s + math.sqrt(max(0.0, from_per_s**2 + 2 * slope * work)))

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import secrets
 import signal
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Final
 from suffice import __version__
 from suffice.errors import UsageError
 from suffice.load.probe import Probe, probe
-from suffice.load.prompts import made_prompts, prompts_of
+from suffice.load.prompts import file_asks, longest_length, made_prompts, prompts_of
 from suffice.load.result import LoadResult, LoadSettings
 from suffice.load.runner import LoadRun, LoadRunner, new_client
 from suffice.load.settings import Loop
 from suffice.load.trace import load_trace, trace_asks
 from suffice.model.load_checks import check_client, check_server, doubts
 from suffice.model.load_metrics import Limits, Window, summarize
+from suffice.model.load_ramp import ramp_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,16 +29,27 @@ if TYPE_CHECKING:
 
     from suffice.load.endpoint import Endpoint
     from suffice.load.settings import Ask, LoadPlan
+    from suffice.model.demand import Lengths
+    from suffice.model.load_ramp import RampPart
 
+_WORD_TOKENS: Final = 2  # most tokens of a made word
+_BYTES_PER_TOKEN: Final = 2  # English has four or five to a token, code and other scripts two or three
+_TEMPLATE_TOKENS: Final = 128  # what a chat template may add
+_FREE_ANSWER_TOKENS: Final = 2000  # room for an answer that may be as long as the model likes
 _FEW_ROUNDS: Final = 2  # requests per user below which a closed loop has no steady state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What is asked: the user's prompts, a trace's, or made ones of a length."""
+    """What is asked: the user's prompts, a trace's, or made ones of a length.
+
+    ``prompt_lengths`` and ``output_lengths``: made prompts and their answers have lengths drawn from these, instead of one.
+    """
 
     prompt_tokens: int = 256
     output_tokens: int | None = 64
+    prompt_lengths: Lengths | None = None
+    output_lengths: Lengths | None = None
     shared_prefix: int = 0
     prompts: Path | None = None
     trace: Path | None = None
@@ -55,6 +67,8 @@ class Content:
         if self.prompts is not None:
             return f"the file {self.prompts.name}, in order"
         kind = f"lengths of the trace {self.trace.name}" if self.trace is not None else f"{self.prompt_tokens} words"
+        if self.prompt_lengths is not None and self.trace is None:
+            kind = f"{self.prompt_lengths.p50:g} words (P95 {self.prompt_lengths.p95:g})"
         return f"made with seed {seed}, {kind}, {self.shared_prefix or 'no'} words shared"
 
 
@@ -85,15 +99,19 @@ def run_session(
         plan=plan,
         limits=limits,
     )
-    return summed_up(run, found, settings, started_at, unique=content.made and not content.shared_prefix)
+    unique = content.made and not content.shared_prefix and not _shares_blocks(content)
+    return summed_up(run, found, settings, started_at, unique=unique)
+
+
+def _shares_blocks(content: Content) -> bool:
+    """Whether prompts of a trace are told to begin alike."""
+    return content.trace is not None and any(arrival.blocks for arrival in load_trace(content.trace))
 
 
 def _work(plan: LoadPlan, content: Content, seed: str) -> tuple[LoadPlan, Iterator[Ask], list[float] | None]:
     """The plan with its end, the requests, and the arrival times of a trace."""
     if content.trace is None:
-        if content.prompts is not None:
-            return plan, prompts_of(content.prompts, content.output_tokens), None
-        return plan, made_prompts(content.prompt_tokens, content.output_tokens, seed, content.shared_prefix), None
+        return plan, content_asks(content, seed), None
     if content.prompts is not None:
         raise UsageError("--trace and --prompts contradict each other: a trace decides the lengths of its prompts")
     arrivals = load_trace(content.trace)
@@ -104,6 +122,48 @@ def _work(plan: LoadPlan, content: Content, seed: str) -> tuple[LoadPlan, Iterat
         times = times[: plan.requests + plan.warm_up]
     plan = replace(plan, requests=max(1, len(times) - plan.warm_up))
     return plan, trace_asks(arrivals, seed), times
+
+
+def content_asks(content: Content, seed: str) -> Iterator[Ask]:
+    """Endless requests: those of a file, in order and again, or made ones."""
+    if content.prompts is not None:
+        return prompts_of(content.prompts, content.output_tokens)
+    lengths = (content.prompt_lengths or content.prompt_tokens, content.output_lengths or content.output_tokens)
+    return made_prompts(*lengths, seed, content.shared_prefix)
+
+
+def longest_exchange(content: Content, plan: LoadPlan | None = None) -> int:
+    """Tokens of the longest prompt that will be sent and of its answer, by a cautious guess: what a slot of a server needs.
+
+    ``plan`` None: no plan ends the requests, and all of a file or of a trace count.
+    Made words are taken for two tokens each, texts of the user's for one token in two bytes.
+
+    Raises:
+        UsageError: a file that cannot be used.
+    """
+    if content.trace is None and content.prompts is None:
+        prompt = max(content.prompt_tokens, longest_length(content.prompt_lengths))
+        output = max(content.output_tokens or _FREE_ANSWER_TOKENS, longest_length(content.output_lengths))
+        return _WORD_TOKENS * prompt + output + _TEMPLATE_TOKENS
+    if plan is not None:
+        plan, asks, times = _work(plan, content, "sizes")
+        most = len(times) if times is not None else plan.warm_up + plan.requests if plan.requests else None
+    elif content.prompts is not None:
+        asks, most = content_asks(content, "sizes"), None
+    else:
+        raise UsageError("a trace needs a plan")
+    if content.prompts is not None:
+        asks = iter(file_asks(content.prompts, content.output_tokens))
+    return max(_exchange_tokens(ask) for ask in itertools.islice(asks, most)) + _TEMPLATE_TOKENS
+
+
+def _exchange_tokens(ask: Ask) -> int:
+    output = ask.output_tokens or _FREE_ANSWER_TOKENS
+    if ask.prompt_tokens is not None:
+        return _WORD_TOKENS * ask.prompt_tokens + output
+    texts = [ask.prompt or ""] + [message["content"] for message in ask.messages]
+    size = sum(len(text.encode("utf-8", errors="replace")) for text in texts)
+    return -(-size // _BYTES_PER_TOKEN) + _TEMPLATE_TOKENS * len(ask.messages) + output
 
 
 async def _run(
@@ -119,22 +179,29 @@ async def _run(
     async with new_client(endpoint, plan.connect_timeout_s) as client:
         found = await probe(client, endpoint, plan.timeout_s, exact_length=content.exact_length)
     runner = LoadRunner(plan, found.endpoint, found.accepted, content.temperature)
+    with interruptible(runner.stop):
+        run = await runner.run(
+            itertools.chain((first,), asks), lambda sent, ended: progress(f"{sent} sent, {ended} ended"), arrivals
+        )
+    return found, run
+
+
+@contextmanager
+def interruptible(stop: Callable[[], None]) -> Iterator[None]:
+    """Within this the first Ctrl-C calls ``stop``; a second one is Python's own. Needs a running event loop."""
     loop = asyncio.get_running_loop()
 
     def interrupt() -> None:
-        loop.remove_signal_handler(signal.SIGINT)  # a second Ctrl-C is Python's own
-        runner.stop()
+        loop.remove_signal_handler(signal.SIGINT)
+        stop()
 
     with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows, or not the main thread
         loop.add_signal_handler(signal.SIGINT, interrupt)
     try:
-        run = await runner.run(
-            itertools.chain((first,), asks), lambda sent, ended: progress(f"{sent} sent, {ended} ended"), arrivals
-        )
+        yield
     finally:
         with suppress(NotImplementedError, ValueError, RuntimeError):
             loop.remove_signal_handler(signal.SIGINT)
-    return found, run
 
 
 def summed_up(run: LoadRun, found: Probe, settings: LoadSettings, started_at: str, *, unique: bool) -> LoadResult:
@@ -152,11 +219,21 @@ def summed_up(run: LoadRun, found: Probe, settings: LoadSettings, started_at: st
         ended_early=run.ended_early,
         probe_rows=found.rows,
         rows=run.rows,
+        ramp=_ramp(run, settings),
     )
+
+
+def _ramp(run: LoadRun, settings: LoadSettings) -> tuple[RampPart, ...]:
+    plan = settings.plan
+    if plan.ramp_to_per_s is None or plan.rate_per_s is None or plan.duration_s is None:
+        return ()
+    return ramp_parts(run.rows, (plan.rate_per_s, plan.ramp_to_per_s), plan.duration_s, settings.limits)
 
 
 def _unsteady(plan: LoadPlan, run: LoadRun) -> str | None:
     """Why the window is not a steady state; None when nothing speaks against it."""
+    if plan.ramp_to_per_s is not None:
+        return "the rate changed all the time"
     measured = sum(not row.warm_up for row in run.rows)
     if run.sending_until_ns <= run.sending_from_ns:
         return "fewer than two measured requests: there are no rates"

@@ -42,6 +42,7 @@ class LoadPlan:
 
     ``warm_up`` requests are sent first, in the same stream and without a pause, and are left out of every percentile.
     ``requests`` counts those that are measured; with ``duration_s`` sending ends by whichever comes first.
+    With ``ramp_to_per_s`` the rate goes evenly from ``rate_per_s`` to it during ``duration_s``, from the first measured request on.
     ``burstiness`` is the gamma distribution's shape: 1 is Poisson, less is burstier; the gaps' CV is 1/sqrt(burstiness).
     """
 
@@ -51,6 +52,7 @@ class LoadPlan:
     warm_up: int = 0
     concurrency: int | None = None
     rate_per_s: float | None = None
+    ramp_to_per_s: float | None = None
     arrivals: Arrivals = Arrivals.POISSON
     burstiness: float = 1.0
     seed: int = 0
@@ -62,6 +64,8 @@ class LoadPlan:
             raise UsageError("a closed loop has a concurrency, and only a closed loop: give --concurrency or --rate")
         if (self.loop is Loop.OPEN) != (self.rate_per_s is not None):
             raise UsageError("an open loop has a rate, and only an open loop: give --concurrency or --rate")
+        if self.ramp_to_per_s is not None and (self.rate_per_s is None or self.duration_s is None):
+            raise UsageError("a ramp needs the rate that it begins with and a --duration")
         if self.requests is None and self.duration_s is None:
             raise UsageError("a load needs an end: give --requests or --duration")
         self._check_numbers()
@@ -75,6 +79,7 @@ class LoadPlan:
             raise UsageError(f"--warmup {self.warm_up} is not between 0 and {MAX_REQUESTS}")
         positive = {
             "--rate": self.rate_per_s,
+            "--ramp": self.ramp_to_per_s,
             "--burstiness": self.burstiness,
             "--timeout": self.timeout_s,
             "--duration": self.duration_s,

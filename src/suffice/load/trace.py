@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from suffice.errors import UsageError
-from suffice.load.prompts import made_prompt, read_jsonl
+from suffice.load.prompts import block_words, made_prompt, read_jsonl
 from suffice.load.settings import MAX_REQUESTS, Ask
 from suffice.loaders.files import read_small_file
 from suffice.units import MIB, MILLISECONDS_PER_SECOND
@@ -20,18 +20,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MAX_TRACE_BYTES: Final = 256 * MIB
+BLOCK_TOKENS: Final = 512  # of a prompt to one of the hash_ids in Mooncake's published traces
 _AZURE: Final = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 _FRACTION_DIGITS: Final = 6  # what datetime reads; Azure writes seven
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """One arrival of a trace; ``at_s`` counts from the trace's first."""
+    """One arrival of a trace; ``at_s`` counts from the trace's first.
+
+    ``blocks`` are Mooncake's ``hash_ids``: the prompt in pieces of 512 tokens, the same in all prompts that have the same number.
+    """
 
     at_s: float
     prompt_tokens: int | None
     output_tokens: int | None
     prompt: str | None = None
+    blocks: tuple[int, ...] = ()
 
 
 def load_trace(path: Path) -> tuple[Arrival, ...]:
@@ -55,24 +60,27 @@ def load_trace(path: Path) -> tuple[Arrival, ...]:
         raise UsageError(f"{path} holds {len(arrivals)} arrivals, more than the {MAX_REQUESTS} that one run may send")
     arrivals.sort(key=lambda arrival: arrival.at_s)
     start_s = arrivals[0].at_s
-    return tuple(
-        Arrival(
-            at_s=arrival.at_s - start_s,
-            prompt_tokens=arrival.prompt_tokens,
-            output_tokens=arrival.output_tokens,
-            prompt=arrival.prompt,
-        )
-        for arrival in arrivals
-    )
+    return tuple(replace(arrival, at_s=arrival.at_s - start_s) for arrival in arrivals)
 
 
 def trace_asks(arrivals: tuple[Arrival, ...], seed: int | str) -> Iterator[Ask]:
-    """The requests of a trace: its own prompts, or made ones of its lengths that share no prefix."""
+    """The requests of a trace: its own prompts, made ones of its blocks, or made ones of its lengths that share no prefix."""
     for index, arrival in enumerate(arrivals):
         if arrival.prompt is not None:
             yield Ask(index=index, prompt=arrival.prompt, output_tokens=arrival.output_tokens)
         else:
-            yield made_prompt(index, arrival.prompt_tokens or 1, arrival.output_tokens, seed)
+            length = arrival.prompt_tokens or 1
+            yield made_prompt(index, length, arrival.output_tokens, seed, _shared_words(arrival.blocks, length, seed))
+
+
+def _shared_words(blocks: tuple[int, ...], length: int, seed: int | str) -> tuple[str, ...]:
+    """The words of a prompt's blocks, a word for a token, as far as the prompt reaches."""
+    words: list[str] = []
+    for block in blocks:
+        words += block_words(block, min(BLOCK_TOKENS, length - len(words)), seed)
+        if len(words) >= length:
+            break
+    return tuple(words)
 
 
 def _azure(text: str, path: Path) -> list[Arrival]:
@@ -105,6 +113,7 @@ def _from_object(document: dict[str, Any], where: str) -> Arrival:
             at_s=_number(document["timestamp"], "timestamp", where) / MILLISECONDS_PER_SECOND,
             prompt_tokens=_length(document.get("input_length"), "input_length", where),
             output_tokens=_length(document.get("output_length"), "output_length", where),
+            blocks=_blocks(document.get("hash_ids"), where),
         )
     if "arrival_s" not in document:
         raise UsageError(f"{where} has neither 'timestamp' (Mooncake, ms) nor 'arrival_s'")
@@ -118,6 +127,14 @@ def _from_object(document: dict[str, Any], where: str) -> Arrival:
         output_tokens=None if output is None else _length(output, "output_tokens", where),
         prompt=prompt,
     )
+
+
+def _blocks(value: object, where: str) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or any(isinstance(item, bool) or not isinstance(item, int) for item in value):
+        raise UsageError(f"{where}: hash_ids is not a list of whole numbers")
+    return tuple(value)
 
 
 def _number(value: object, name: str, where: str) -> float:

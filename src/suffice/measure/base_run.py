@@ -12,21 +12,26 @@ from suffice.decide.disturbance import Disturbance, judge_disturbance
 from suffice.decide.plausibility import check_rate
 from suffice.errors import EngineCrashError
 from suffice.measure.engine.seam import EngineSettings
-from suffice.measure.request import RunRequest, check_request, check_same_run
+from suffice.measure.request import RunRequest, check_request, check_same_run, check_same_slots
 from suffice.measure.run_record import blank_record
+from suffice.measure.service_plan import ServiceNeeds
+from suffice.measure.service_run import measure_service
 from suffice.model.ceiling import Workload, ceiling_of_model
 from suffice.model.roofline import Roofs
 from suffice.records.schema import BandwidthRecord, CeilingRecord, ContentionRecord, RunRecord
 from suffice.units import format_bandwidth, format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import ExitStack
     from pathlib import Path
 
     from suffice.decide.disturbance import ContentionReading
     from suffice.measure.clock import Clock
     from suffice.measure.engine.seam import Engine, Session
     from suffice.measure.machine import Machine
+    from suffice.measure.service_run import ServiceJob
+    from suffice.records.schema import ServiceRecord
     from suffice.slices.store import SliceStore
 
 CONTEXT_PADDING_TOKENS: Final = 256
@@ -36,6 +41,8 @@ MAX_BANDWIDTH_BUDGET_S: Final = 6.0
 CACHE_BANDWIDTH_BUDGET_S: Final = 1.5
 # Twice the last-level cache: below, part of the weights stays in it from step to step.
 CACHE_MULTIPLE: Final = 2
+# Where nobody says how long requests get: twice the depth of a typical one.
+LONGEST_REQUEST_FACTOR: Final = 2
 NOT_REPACKED: Final = (
     "the engine aborted with weights repacked for this CPU, as it would for you; measured without repacking (use_extra_buffers off), "
     "which may be slower"
@@ -79,6 +86,7 @@ class Run:
         self._record = self._blank()
         if earlier is not None:
             check_same_run(earlier, self._record, asdict(self._settings()))
+            check_same_slots(earlier, request)
             # Written at once with what it had: a second interruption must not lose the first part.
             self._record = replace(
                 self._record,
@@ -127,7 +135,7 @@ class Run:
         if self._earlier is not None and self._earlier.bandwidth_before is not None:
             self._update(bandwidth_before=self._earlier.bandwidth_before, cache_bandwidth=self._earlier.cache_bandwidth)
             return
-        budget_s = min(MAX_BANDWIDTH_BUDGET_S, BANDWIDTH_SHARE * self._request.budget_s)
+        budget_s = min(MAX_BANDWIDTH_BUDGET_S, BANDWIDTH_SHARE * self._request.stream_budget_s)
         self._around.progress("memory bandwidth")
         before = self._around.machine.bandwidth(budget_s=budget_s, progress=self._around.progress)
         self._update(bandwidth_before=before)
@@ -202,15 +210,53 @@ class Run:
             use_extra_buffers=self._extra_buffers,
         )
 
+    # -- service curve --------------------------------------------------------------------------------------------------
+
+    def _serve(self, job: ServiceJob) -> list[ContentionReading]:
+        """Measure the service curve into the record; the reading of the machine meanwhile, or none where nothing was measured."""
+
+        def save(service: ServiceRecord) -> None:
+            self._update(measurement=replace(self._record.measurement, service=service))
+
+        contention = self._around.machine.contention(max(job.threads.decode, job.threads.prefill))
+        found = measure_service(job, self._around.clock, contention, self._around.progress, save)
+        self._warnings += found.warnings
+        if found.record is not None:
+            save(found.record)
+        return [] if found.reading is None else [found.reading]
+
+    def _service_needs(self, depth: int, prompt_tokens: int) -> ServiceNeeds:
+        """What the curve should cover, around the depth that the single stream was measured at."""
+        request = self._request
+        working = max(depth or prompt_tokens, 1)
+        deepest = request.served_tokens or LONGEST_REQUEST_FACTOR * working
+        context = request.model.shape.context_length
+        return ServiceNeeds(
+            slots=request.slots,
+            working_depth=working,
+            deepest=deepest if context is None else min(deepest, context),
+            largest_chunk=request.n_ubatch,
+        )
+
+    def _service_budget_s(self) -> float:
+        """Its share of the budget, and what the single stream has left of its own."""
+        left_s = self._request.budget_s - (self._around.clock.now_s() - self._started_s)
+        return max(left_s, self._request.budget_s - self._request.stream_budget_s)
+
+    def _open_served(self, stack: ExitStack, paths: Sequence[Path], changes: Mapping[str, Any]) -> list[Session]:
+        """Sessions for several sequences, which the stack closes."""
+        return [stack.enter_context(self._open(path, **changes)) for path in paths]
+
     # -- judging the run ----------------------------------------------------------------------------------------------
 
-    def _judge(self, reading: ContentionReading) -> None:
+    def _judge(self, *readings: ContentionReading) -> None:
+        """Of the single stream, and of the service curve where it was measured."""
         self._around.progress("memory bandwidth again")
         before = self._record.bandwidth_before
         after = None if before is None else self._around.machine.bandwidth_again(before)
         self._update(bandwidth_after=after)
         disturbance = judge_disturbance(
-            [reading],
+            readings,
             None if before is None else before.read_bytes_per_s,
             None if after is None else after.read_bytes_per_s,
         )
@@ -218,9 +264,10 @@ class Run:
             # Nobody watched the machine between the last save of the earlier part and now.
             unseen = "the run was resumed: whether the machine was busy during its earlier part is not known"
             disturbance = Disturbance(disturbed=None, reasons=(unseen,))
-        contention = ContentionRecord(
-            disturbed=disturbance.disturbed, reasons=disturbance.reasons, readings=asdict(reading)
-        )
+        kept = asdict(readings[0])
+        if len(readings) > 1:
+            kept["service"] = asdict(readings[1])
+        contention = ContentionRecord(disturbed=disturbance.disturbed, reasons=disturbance.reasons, readings=kept)
         self._update(disturbed=disturbance.disturbed, contention=contention, ceiling=self._ceiling())
         self._check_plausibility()
 

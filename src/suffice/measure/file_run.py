@@ -13,16 +13,20 @@ from suffice.measure.run_record import device_fields, earlier_state, measured, s
 from suffice.measure.series import (
     SeriesPlan,
     SeriesRunner,
+    SeriesState,
     ThreadChoice,
     shortened,
     steps_per_repetition,
     sweep_threads,
     warm_up,
 )
+from suffice.measure.service_run import ServiceJob, estimate_speed
 from suffice.records.schema import LoadRecord, RunRecord
+from suffice.stats.intervals import median
 from suffice.units import MEGA, format_memory
 
 if TYPE_CHECKING:
+    from contextlib import ExitStack
     from pathlib import Path
 
     from suffice.measure.engine.seam import Session
@@ -86,7 +90,10 @@ class FileRun(Run):
         """Load once cold when that is quick, and once warm; the time runs until the first token is evaluated."""
         cold_s = None
         file_bytes = self._request.model.shape.file_bytes or 0
-        if file_bytes / SLOW_DISK_BYTES_PER_S <= COLD_LOAD_SHARE * self._request.budget_s and self._earlier is None:
+        if (
+            file_bytes / SLOW_DISK_BYTES_PER_S <= COLD_LOAD_SHARE * self._request.stream_budget_s
+            and self._earlier is None
+        ):
             self._around.progress("loading the model cold")
             with self._open(self._path, evict_first=True) as session:
                 first_s = sum(session.prefill(1).seconds)
@@ -125,7 +132,40 @@ class FileRun(Run):
         fields = measured(state, self._record.measurement, load, session)
         fields["measurement"] = replace(fields["measurement"], budget_s=self._request.budget_s)
         self._update(**fields)
-        self._judge(reading)
+        readings = [] if self._request.slots == 1 else self._serve(self._service_job(threads, plan, state))
+        self._judge(reading, *readings)
+
+    def _service_job(self, threads: ThreadChoice, plan: SeriesPlan, state: SeriesState) -> ServiceJob:
+        """The service curve, in a session of its own: the single stream's has room for one."""
+        self._session.close()
+        request, service = self._request, None if self._earlier is None else self._earlier.measurement.service
+        attention = "off" if self._record.settings.get("flash_attention") is False else request.flash_attention
+        step_s = {at: median([s for row in rows for s in row]) for at, rows in state.step_rows.items()}
+        read_s = math.fsum(seconds for row in state.chunk_rows for seconds in row)
+
+        def open_sessions(stack: ExitStack, sequences: int, context: int) -> list[Session]:
+            changes = {"n_sequences": sequences, "n_ctx": context, "flash_attention": attention}
+            return self._open_served(stack, [self._path], changes)
+
+        return ServiceJob(
+            needs=self._service_needs(plan.depth, plan.prompt_tokens),
+            speed=estimate_speed(
+                step_s,
+                read_s / len(state.chunk_rows) / plan.prompt_tokens,
+                can_cut=not request.model.shape.kv.state_bytes_per_sequence,
+            ),
+            budget_s=self._service_budget_s(),
+            threads=threads,
+            open_sessions=open_sessions,
+            fits=self._holds,
+            earlier=service,
+        )
+
+    def _holds(self, sequences: int, context: int) -> bool:
+        """Whether weights and so many caches fit in the usable memory."""
+        shape, request = self._request.model.shape, self._request
+        kv = shape.kv_cache_bytes(context, request.type_k, request.type_v, sequences=sequences)
+        return (shape.file_bytes or 0) + (kv or 0.0) <= self._facts.memory_usable_bytes
 
     def _choose_attention(self, threads: ThreadChoice, impression: WarmUp, load: LoadRecord) -> None:
         """With "auto", compare flash attention on and off where that is affordable, and go on with the faster."""
@@ -146,9 +186,11 @@ class FileRun(Run):
                 self._update(settings=self._earlier.settings)
             return
         wanted = max(request.depth, request.prompt_tokens)
-        depth = probe_depth(wanted, budget_s=request.budget_s, prefill_token_s=impression.prefill_token_s)
+        depth = probe_depth(wanted, budget_s=request.stream_budget_s, prefill_token_s=impression.prefill_token_s)
         twice = ATTENTION_MEMORY_FACTOR * (request.model.shape.file_bytes or 0)
-        affordable = (load.warm_s or 0.0) <= PROBE_SHARE * request.budget_s and twice <= self._facts.memory_usable_bytes
+        affordable = (
+            load.warm_s or 0.0
+        ) <= PROBE_SHARE * request.stream_budget_s and twice <= self._facts.memory_usable_bytes
         if depth is None or not affordable or request.type_v not in PLAIN_CACHE_TYPES:
             return
         self._around.progress("trying flash attention on and off")
@@ -169,12 +211,13 @@ class FileRun(Run):
                 decode=earlier.decode[0].threads, prefill=earlier.prefill.threads, sweep=earlier.thread_sweep
             )
         self._around.progress("trying thread counts")
-        return sweep_threads(session, candidates, self._around.clock, SWEEP_SHARE * self._request.budget_s)
+        return sweep_threads(session, candidates, self._around.clock, SWEEP_SHARE * self._request.stream_budget_s)
 
     def _plan(self, impression: WarmUp) -> SeriesPlan:
         """Lengths that the rest of the budget can repeat; what was shortened is said."""
         request = self._request
-        left_s = max(request.budget_s - (self._around.clock.now_s() - self._started_s), request.budget_s / 4)
+        budget_s = request.stream_budget_s
+        left_s = max(budget_s - (self._around.clock.now_s() - self._started_s), budget_s / 4)
         affordable = int(left_s / 2 / WANTED_PROMPT_REPETITIONS / impression.prefill_token_s)
         prompt_tokens = shortened(request.prompt_tokens, affordable, request.n_batch)
         depth = shortened(request.depth, int(left_s / 4 / impression.prefill_token_s), request.n_batch)
@@ -190,7 +233,7 @@ class FileRun(Run):
             if taken < asked and request.lengths_stated:
                 self._warnings.append(
                     f"the {what} was shortened from {asked} to {taken} tokens to fit the budget of {request.budget_s:g} s; "
-                    f"all of it takes about --budget {math.ceil(needed_s * BUDGET_SAFETY)}s"
+                    f"all of it takes about --budget {math.ceil(needed_s * BUDGET_SAFETY * request.budget_factor)}s"
                 )
         return SeriesPlan(
             prompt_tokens=prompt_tokens,

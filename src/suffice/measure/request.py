@@ -21,6 +21,8 @@ DEFAULT_BUDGET_S: Final = 40.0
 DEFAULT_SLICES_BUDGET_S: Final = 13.0  # slices are short: their repetitions cost a part of the whole model's ...
 SLICES_BUDGET_MODEL_BYTES: Final = 10 * GIGA  # ... of up to this size; larger ones get more, up to four times as much
 MOST_BUDGET_FACTOR: Final = 4.0
+SERVICE_SHARE: Final = 0.5  # of the budget, for the service curve; the default budget grows by as much ...
+LEAST_SERVED_BUDGET_S: Final = 60.0  # ... and to this at least: a curve has many points, also of short slices
 FLASH_ATTENTION_CHOICES: Final = ("auto", "on", "off")
 
 
@@ -41,6 +43,8 @@ class RunRequest:
     prompt_tokens: int = DEFAULT_PROMPT_TOKENS
     depth: int = 0
     batch: int = 1  # sequences that decode together, beside one alone
+    slots: int = 1  # more than 1: also the service curve, up to so many sequences
+    served_tokens: int | None = None  # of the longest request of that curve; None: twice the depth
     lengths_stated: bool = True  # False: lengths are our own defaults, which nobody misses when they are shortened
     threads: int | None = None  # None: swept, and the best for decode and for prefill are used
     prompt: str | None = None  # None: random tokens
@@ -54,13 +58,24 @@ class RunRequest:
     slices: SliceChoice = SliceChoice.AUTO
     rule: StoppingRule = field(default_factory=StoppingRule)
 
+    @property
+    def stream_budget_s(self) -> float:
+        """What the single stream may take: all, or what the service curve leaves."""
+        return self.budget_s if self.slots == 1 else self.budget_s * (1 - SERVICE_SHARE)
 
-def default_budget_s(model: ModelFile | ShapeModel) -> float:
-    """What a run takes when nobody says: more for a model that is loaded and run whole."""
-    if model.parts:
-        return DEFAULT_BUDGET_S
-    factor = model.shape.tensor_bytes / SLICES_BUDGET_MODEL_BYTES
-    return DEFAULT_SLICES_BUDGET_S * min(max(factor, 1.0), MOST_BUDGET_FACTOR)
+    @property
+    def budget_factor(self) -> float:
+        """The budget in units of what the single stream may take of it."""
+        return self.budget_s / self.stream_budget_s
+
+
+def default_budget_s(model: ModelFile | ShapeModel, *, slots: int = 1) -> float:
+    """What a run takes when nobody says: more for a model that is loaded and run whole, and for a service curve."""
+    size = model.shape.tensor_bytes / SLICES_BUDGET_MODEL_BYTES
+    stream_s = DEFAULT_BUDGET_S
+    if not model.parts:
+        stream_s = DEFAULT_SLICES_BUDGET_S * min(max(size, 1.0), MOST_BUDGET_FACTOR)
+    return stream_s if slots == 1 else max(stream_s / (1 - SERVICE_SHARE), LEAST_SERVED_BUDGET_S)
 
 
 def check_request(request: RunRequest, facts: MachineFacts) -> None:
@@ -77,8 +92,13 @@ def check_request(request: RunRequest, facts: MachineFacts) -> None:
         raise UsageError(
             f"--batch {request.batch}: from 1 to the {request.n_ubatch} tokens of a micro-batch (--ubatch)"
         )
-    if request.batch > 1 and request.n_gpu_layers:
-        raise UsageError("--batch is measured on CPUs; leave out --gpu-layers")
+    if not 1 <= request.slots <= request.n_ubatch:
+        raise UsageError(
+            f"--slots {request.slots}: from 1 to the {request.n_ubatch} tokens of a micro-batch (--ubatch)"
+        )
+    for flag, size in (("--batch", request.batch), ("--slots", request.slots)):
+        if size > 1 and request.n_gpu_layers:
+            raise UsageError(f"{flag} is measured on CPUs; leave out --gpu-layers, or {flag}")
     context = request.model.shape.context_length
     for flag, value in (("--prompt-tokens", request.prompt_tokens), ("--depth", request.depth)):
         if context is not None and value > context:
@@ -104,6 +124,19 @@ def check_same_run(earlier: RunRecord, now: RunRecord, asked: dict[str, Any]) ->
     if changed:
         raise UsageError(
             f"the record to resume was made with another {', '.join(changed)}; leave out --resume or use the same"
+        )
+
+
+def check_same_slots(earlier: RunRecord, request: RunRequest) -> None:
+    """Refuse to go on with another service curve than was begun.
+
+    Raises:
+        UsageError: it is of another number of slots.
+    """
+    service = earlier.measurement.service
+    if service is not None and service.slots != request.slots:
+        raise UsageError(
+            f"the record to resume was made with --slots {service.slots}; leave out --resume or use the same"
         )
 
 

@@ -15,21 +15,26 @@ from suffice.measure.file_run import FileRun
 from suffice.measure.request import RunRequest, SliceChoice
 from suffice.measure.run_record import device_fields, settings_record
 from suffice.measure.series import DecodeAt, SeriesPlan, ThreadChoice, shortened, sweep_threads, warm_up
+from suffice.measure.service_plan import PassKind
+from suffice.measure.service_run import ServiceJob, WholeModel, estimate_speed
 from suffice.measure.slice_record import blank_extrapolation, earlier_slices, extrapolated
-from suffice.measure.slice_series import SliceModel, SliceRunner
+from suffice.measure.slice_series import SliceModel, SliceRunner, SliceState
 from suffice.model.extrapolation import LEAST_SLICES, RESIDUAL_TOLERANCE
 from suffice.model.layer_work import decode_work, prefill_work
 from suffice.model.shape import shape_from_header
 from suffice.model.slice_plan import plan_again, plan_slices
 from suffice.model.slices import SliceDesign, design_bytes, whole_model
+from suffice.stats.intervals import median
 from suffice.units import GIB, MIB, format_memory
 
 if TYPE_CHECKING:
+    from contextlib import ExitStack
     from pathlib import Path
 
     from suffice.loaders.shape_model import ShapeModel
     from suffice.measure.engine.seam import EngineSettings, Session
     from suffice.measure.series import WarmUp
+    from suffice.measure.service_plan import PassPoint
     from suffice.records.schema import RunRecord
 
 # What all open slices may take together: a ninth of the model, but not less and not more than this.
@@ -49,6 +54,8 @@ LEAST_LEFT_SHARE: Final = 0.5  # of the budget for repetitions, whatever was spe
 WANTED_PROMPT_REPETITIONS: Final = 3
 # Slices of once to three times the cache still came out 2 to 6 % too fast for all layers: a part of them was read from it.
 UNCACHED_MULTIPLE: Final = 4
+# Chunks up to this many tokens wait for the weights as a decode step does; kinds of layers then differ by their bytes.
+READING_CHUNK: Final = 8
 ENOUGH_TO_EMPTY: Final = 2.5  # caches that the other slices read between two steps of one
 EXPERTS_TOLERANCE: Final = 0.15  # random routing that differs more from an even one is said
 
@@ -157,7 +164,7 @@ class SliceRun(Run):
             settings["asked"] |= {"flash_attention": self._request.flash_attention}
             settings |= {k: v for k, v in self._record.settings.items() if k == "attention_probe"}
             self._update(settings=settings, **device_fields(self._largest().facts, self._request, self._facts))
-            self._repeat(threads)
+            self._repeat(threads, paths)
         finally:
             self._close()
         self._count_experts(paths[0])
@@ -226,7 +233,7 @@ class SliceRun(Run):
             return ThreadChoice(decode=self._request.threads, prefill=self._request.threads)
         self._around.progress("trying thread counts")
         candidates = self._facts.thread_candidates
-        return sweep_threads(session, candidates, self._around.clock, SWEEP_SHARE * self._request.budget_s)
+        return sweep_threads(session, candidates, self._around.clock, SWEEP_SHARE * self._request.stream_budget_s)
 
     def _choose_attention(self, path: Path, threads: ThreadChoice, impression: WarmUp) -> None:
         """With "auto", compare flash attention on and off on the first slice, scaled to all layers, and take the faster."""
@@ -237,7 +244,7 @@ class SliceRun(Run):
             self._use_attention(path, on=bool(self._earlier.settings["flash_attention"]))
             return
         wanted = max(request.depth, request.prompt_tokens)
-        depth = probe_depth(wanted, budget_s=request.budget_s, prefill_token_s=impression.prefill_token_s)
+        depth = probe_depth(wanted, budget_s=request.stream_budget_s, prefill_token_s=impression.prefill_token_s)
         if depth is None or request.type_v not in PLAIN_CACHE_TYPES:
             return
         self._around.progress("trying flash attention on and off")
@@ -275,7 +282,7 @@ class SliceRun(Run):
 
     # -- repetitions ------------------------------------------------------------------------------------------------------
 
-    def _repeat(self, threads: ThreadChoice) -> None:
+    def _repeat(self, threads: ThreadChoice, paths: list[Path]) -> None:
         token_s = sum(warm_up(session).prefill_token_s for session in self._sessions)
         plan = self._plan(token_s)
         model = self._slice_model(plan)
@@ -288,9 +295,8 @@ class SliceRun(Run):
             self._around.progress(f"repetition {rows}")
             self._update(**extrapolated(state, model, self._record.measurement, plan))
 
-        plan = replace(plan, between=between)
-        runner = SliceRunner(self._sessions, self._around.clock, plan, state, model, **self._emptying())
-        runner.run()
+        plan, emptying = replace(plan, between=between), self._emptying()
+        SliceRunner(self._sessions, self._around.clock, plan, state, model, **emptying).run()
         reading = contention.stop()
         fields = extrapolated(state, model, self._record.measurement, plan)
         peaks = [session.peak_rss_bytes() for session in self._sessions]
@@ -300,9 +306,71 @@ class SliceRun(Run):
             peak_rss_bytes=None if None in peaks else sum(peak or 0 for peak in peaks),
         )
         self._update(**fields)
-        self._close()  # the buffer that reads the bandwidth again needs the room
+        self._close()  # sessions of the service curve, and the buffer that reads the bandwidth again, need the room
         self._tell_residuals()
-        self._judge(reading)
+        readings = []
+        if self._request.slots > 1:
+            readings = self._serve(self._service_job(threads, paths, plan, state, emptying))
+        self._judge(reading, *readings)
+
+    # -- service curve -----------------------------------------------------------------------------------------------------
+
+    def _service_job(
+        self, threads: ThreadChoice, paths: list[Path], plan: SeriesPlan, state: SliceState, emptying: dict[str, Any]
+    ) -> ServiceJob:
+        """The service curve, measured point by point in all slices."""
+        steps = {
+            at: math.fsum(median([s for row in own for s in row]) for own in rows)
+            for at, rows in state.step_rows.items()
+        }
+        read_s = math.fsum(seconds for own in state.chunk_rows for row in own for seconds in row)
+
+        def open_sessions(stack: ExitStack, sequences: int, context: int) -> list[Session]:
+            return self._open_served(stack, paths, {"n_sequences": sequences, "n_ctx": context})
+
+        return ServiceJob(
+            needs=self._service_needs(plan.depth, plan.prompt_tokens),
+            speed=estimate_speed(
+                steps,
+                read_s / len(state.chunk_rows[0]) / plan.prompt_tokens,
+                can_cut=not self._model.shape.kv.state_bytes_per_sequence,
+            ),
+            budget_s=self._service_budget_s(),
+            threads=threads,
+            open_sessions=open_sessions,
+            fits=self._holds,
+            n_sessions=len(paths),
+            whole=WholeModel(
+                counts=tuple(self._design.counts(one) for one in self._design.plans),
+                full_counts=self._design.full_counts,
+                work=self._pass_work,
+            ),
+            earlier=None if self._earlier is None else self._earlier.measurement.service,
+            **emptying,
+        )
+
+    def _pass_work(self, point: PassPoint) -> tuple[float, ...]:
+        """Work of one layer of each kind: small chunks read more than they multiply, as decode steps do."""
+        design, shape, request = self._design, self._model.shape, self._request
+        if point.kind is PassKind.DECODE or point.size <= READING_CHUNK:
+            return decode_work(
+                design, shape, point.depth, batch=point.size, type_k=request.type_k, type_v=request.type_v
+            )
+        # Multiplications per token of a prompt that ends behind the chunk, less those of its beginning in the cache.
+        end = point.depth + point.size
+        until_end, until_start = prefill_work(design, shape, end), prefill_work(design, shape, max(point.depth, 1))
+        return tuple(
+            (whole * end - before * point.depth) / point.size
+            for whole, before in zip(until_end, until_start, strict=True)
+        )
+
+    def _holds(self, sequences: int, context: int) -> bool:
+        """Whether the slices and so many caches of their layers fit in the usable memory."""
+        shape, request, design = self._model.shape, self._request, self._design
+        kv = shape.kv_cache_bytes(context, request.type_k, request.type_v, sequences=sequences) or 0.0
+        share = sum(len(plan.layers) for plan in design.plans) / shape.n_layer
+        needed = design_bytes(design) + len(design.plans) * SESSION_BYTES + kv * share
+        return needed <= self._facts.memory_usable_bytes
 
     def _slice_model(self, plan: SeriesPlan) -> SliceModel:
         request, design, shape = self._request, self._design, self._model.shape
@@ -335,7 +403,7 @@ class SliceRun(Run):
         """Lengths that the rest of the budget can repeat; what was shortened is said. ``token_s``: of a prompt, in all slices."""
         request = self._request
         spent_s = self._around.clock.now_s() - self._started_s
-        left_s = max(request.budget_s - spent_s, LEAST_LEFT_SHARE * request.budget_s)
+        left_s = max(request.stream_budget_s - spent_s, LEAST_LEFT_SHARE * request.stream_budget_s)
         affordable = int(left_s * PROMPT_SHARE / WANTED_PROMPT_REPETITIONS / token_s)
         prompt_tokens = shortened(request.prompt_tokens, affordable, request.n_batch)
         depth = shortened(request.depth, int(left_s * DEPTH_SHARE / token_s), request.n_batch)
@@ -353,7 +421,7 @@ class SliceRun(Run):
             ("depth", request.depth, depth, 1 / DEPTH_SHARE, True),  # decoding at less depth flatters the machine
         ):
             if taken < asked and missed:
-                needed_s = times * asked * token_s / LEAST_LEFT_SHARE
+                needed_s = times * asked * token_s / LEAST_LEFT_SHARE * request.budget_factor
                 self._warnings.append(
                     f"the {what} was shortened from {asked} to {taken} tokens to fit the budget of {request.budget_s:g} s; "
                     f"all of it takes about --budget {math.ceil(needed_s)}s"

@@ -43,6 +43,12 @@ class ClientCheck:
         """Whether the numbers describe the client and not the server."""
         return bool(self.reasons)
 
+    @property
+    def sent_too_little(self) -> bool:
+        """Whether the load was less than the one asked for: then not even good times say anything."""
+        scheduled, achieved = self.scheduled_rate_per_s, self.achieved_rate_per_s
+        return scheduled is not None and achieved is not None and achieved < LEAST_ACHIEVED * scheduled
+
 
 def check_client(rows: Sequence[RequestRow], lags_s: Sequence[float], cpu_share: float | None) -> ClientCheck:
     """Judge the client by its event loop's lag, its use of its core, and what it sent against what it should have."""

@@ -219,14 +219,17 @@ class ExtrapolationRecord:
 class ServicePass:
     """Repetitions of one pass as a server makes it: a decode step of ``size`` sequences, or a chunk of ``size`` tokens of one prompt.
 
-    ``depth`` tokens are in the cache of each sequence before it. ``seconds`` has one value a repetition. In an extrapolated record
-    it is the time of the whole model, and ``slice_s[slice][repetition]`` are those of the slices.
+    ``depth`` tokens are in the cache of each sequence before it. ``seconds`` has one value a repetition, the median of its passes. In
+    a record of slices it is the time of the whole model, ``slice_s[slice][repetition]`` are those of the slices, and ``work`` and
+    ``largest_residual`` are those of an :class:`ExtrapolatedSeries`.
     """
 
     size: int
     depth: int
     seconds: tuple[float, ...] = ()
     slice_s: tuple[tuple[float, ...], ...] = ()
+    work: tuple[float, ...] = ()
+    largest_residual: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,8 +237,9 @@ class ServiceRecord:
     """The service curve: what a step costs when several requests are served, measured in process."""
 
     slots: int  # largest number of sequences that was asked for
-    decode_threads: int | None = None
-    prefill_threads: int | None = None
+    context_tokens: int | None = None  # room that each sequence had
+    decode_threads: int | None = None  # of a step of one sequence
+    prefill_threads: int | None = None  # of every pass of more than one token, as in llama.cpp
     decode: tuple[ServicePass, ...] = ()
     prefill: tuple[ServicePass, ...] = ()
 

@@ -9,6 +9,7 @@ from suffice.decide import words
 from suffice.decide.verdict import Grade
 from suffice.decide.wording import available_text, headroom_text, label, required_text
 from suffice.report.json_values import json_text
+from suffice.report.outlook import outlook_document, outlook_text
 from suffice.report.prospects import prospects_document
 from suffice.report.tables import one_line, plain_table
 
@@ -38,6 +39,8 @@ def decision_text(decision: Decision) -> str:
         plain_table([["constraint", "required", "available", "headroom", "stands"], *constraint_rows(verdict)]),
     ]
     lines += [f"  {note}" for note in constraint_notes(verdict)]
+    if verdict.service is not None:
+        lines += ["", *outlook_text(verdict.service)]
     if verdict.flips:
         lines += ["", "the verdict changes when the demand does:"]
         lines += [f"  {flip}" for flip in verdict.flips]
@@ -118,6 +121,7 @@ def decision_document(decision: Decision) -> dict[str, Any]:
         "flips": list(verdict.flips),
         "settle": verdict.settle,
         "machine": verdict.machine,
+        "serving": outlook_document(verdict.service),
         "least_machine": decision.least_machine,
         "machines": [
             {

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from suffice.load.settings import Loop
+from suffice.model.load_ramp import BREAKS, kept_up_to
 from suffice.report.tables import one_line, plain_table
 from suffice.units import format_seconds
 
@@ -30,6 +31,8 @@ def load_text(result: LoadResult) -> str:
         parts.append(f"UNUSABLE: the client was the bottleneck: {'; '.join(result.client.reasons)}.")
     parts += ["", _attempts(summary), "", _times(summary, result.settings), "", *_rates(summary)]
     parts += _checks(result)
+    if result.ramp:
+        parts += ["", _ramp(result)]
     return "\n".join(parts)
 
 
@@ -40,7 +43,12 @@ def load_words(settings: LoadSettings) -> str:
         how = f"closed loop, {plan.concurrency} at a time"
     elif plan.loop is Loop.OPEN:
         shape = f" (burstiness {plan.burstiness:g})" if plan.arrivals == "gamma" else ""
-        how = f"open loop, {plan.rate_per_s:g} requests/s, {plan.arrivals} arrivals{shape}"
+        ramp = (
+            ""
+            if plan.ramp_to_per_s is None
+            else f" to {plan.ramp_to_per_s:g} in {format_seconds(plan.duration_s or 0.0)}"
+        )
+        how = f"open loop, {plan.rate_per_s:g} requests/s{ramp}, {plan.arrivals} arrivals{shape}"
     else:
         how = "replay of a trace"
     length = "as the model likes" if settings.output_tokens is None else f"{settings.output_tokens} tokens"
@@ -147,3 +155,33 @@ def _checks(result: LoadResult) -> list[str]:
             f"server      its clock {word} the client's: decode {decode} times, TTFT {prompt} times its time for the prompt"
         )
     return lines
+
+
+def _ramp(result: LoadResult) -> str:
+    """The ramp part by part, and how far the limits were kept."""
+    head = ["from", "requests/s", "requests", "failed", "TTFT P50", "P95", "E2E P50", "P95", "attained"]
+    rows = [
+        [
+            format_seconds(part.from_s),
+            f"{part.rate_per_s:.4g}",
+            f"{part.attempts}",
+            f"{part.failed}",
+            *("-" if item is None else _seconds(item.observed) for item in (part.ttft_p50, part.ttft_p95)),
+            *("-" if item is None else _seconds(item.observed) for item in (part.e2e_p50, part.e2e_p95)),
+            "-" if part.attained is None else f"{part.attained:.0%}",
+        ]
+        for part in result.ramp
+    ]
+    text = (
+        plain_table([head, *rows])
+        + "\nTimes from the schedule; each part is small, and later parts have the queue of earlier ones."
+    )
+    if result.settings.limits.given:
+        last = kept_up_to(result.ramp)
+        far = (
+            "not even the first part keeps the limits"
+            if last is None
+            else f"kept up to about {last.rate_per_s:.4g} requests/s"
+        )
+        text += f"\nlimits      {far} ({BREAKS:.0%} of a part's attempts); --find-capacity says it with a confidence"
+    return text

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from suffice.decide.wording import format_value
 from suffice.report.decision import constraint_notes, constraint_rows
+from suffice.report.outlook import outlook_markdown
 from suffice.report.prospects import prospects_markdown
 from suffice.report.run import run_marks, run_rows
 from suffice.report.tables import markdown_table, markdown_text
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def memo_markdown(
     demand: Demand, decision: Decision, record: RunRecord, machines: CheapestMachines | None = None
 ) -> str:
-    """Verdict first; then the demand, the constraints, machines to rent, the run, what would flip it, and how to repeat it."""
+    """Verdict first; then the demand, the constraints, what is simulated under load, machines to rent, the run, what would flip it, and how to repeat it."""
     verdict = decision.verdict
     parts = [
         f"# Verdict: {markdown_text(verdict.verdict)}",
@@ -31,6 +32,7 @@ def memo_markdown(
         markdown_table([["constraint", "required", "available", "headroom", "stands"], *constraint_rows(verdict)]),
         "\n".join(f"- {markdown_text(note)}" for note in constraint_notes(verdict)),
         f"The verdict rests on: {verdict.basis or 'no evidence'} (the weakest basis among what was judged).",
+        "" if verdict.service is None else outlook_markdown(verdict.service),
         _flips(verdict.flips),
         "" if machines is None else prospects_markdown(machines),
         "## Demand, as stated",

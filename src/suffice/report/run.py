@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from suffice.decide.evidence import supported_rate
+from suffice.report.service_curve import service_curve_lines
 from suffice.report.slices import slice_rows, stand_in_mark
 from suffice.report.tables import one_line, plain_table
 from suffice.units import format_bandwidth, format_bytes, format_memory, format_seconds
@@ -18,7 +19,7 @@ UNKNOWN = "unknown"
 
 def run_text(record: RunRecord) -> str:
     """The record as a table, with the marks that a reader must not miss below it."""
-    lines = [plain_table([["what", "value", "how"], *run_rows(record)])]
+    lines = [plain_table([["what", "value", "how"], *run_rows(record)]), *service_curve_lines(record)]
     lines += [f"! {one_line(mark)}" for mark in run_marks(record)]
     return "\n".join(lines)
 

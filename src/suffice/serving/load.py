@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from suffice.units import MILLISECONDS_PER_SECOND
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -144,7 +146,7 @@ class ClosedLoop:
 
     users: int
     think_s: float = 0.0
-    turnaround_s: float = 0.001
+    turnaround_s: float = 1 / MILLISECONDS_PER_SECOND
 
     def __post_init__(self) -> None:
         if self.users < 1 or not 0 <= self.think_s < math.inf or not 0 <= self.turnaround_s < math.inf:

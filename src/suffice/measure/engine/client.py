@@ -196,6 +196,10 @@ class LlamaCppClient:
         """Seconds of each of ``n_steps`` steps of one token for each of ``batch`` sequences."""
         return tuple(self._evaluate("decode", n_steps=n_steps, batch=batch))
 
+    def extend(self, n_tokens: int, *, n_chunks: int = 1) -> tuple[float, ...]:
+        """Seconds of each of ``n_chunks`` chunks of so many tokens of sequence 0, one evaluation each."""
+        return tuple(self._evaluate("extend", n_tokens=n_tokens, n_chunks=n_chunks))
+
     def experts_touched(self, n_steps: int, *, batch: int = 1) -> tuple[ExpertUse, ...] | None:
         """Different experts that each of ``n_steps`` steps chose, by layer; None for a dense model."""
         return protocol.experts_from_json(self._evaluate("experts_touched", n_steps=n_steps, batch=batch))
@@ -217,6 +221,11 @@ class LlamaCppClient:
         """CPU time of the worker so far, all threads."""
         used: float | None = self._ask("cpu_time_s")
         return used
+
+    def node_bytes(self) -> dict[int, int] | None:
+        """Resident memory of the worker now, by NUMA node."""
+        told: list[list[int]] | None = self._ask("node_bytes")
+        return None if told is None else {node: n_bytes for node, n_bytes in told}
 
     def close(self) -> None:
         """End the worker."""
@@ -245,7 +254,7 @@ class LlamaCppEngine:
         self.choice = choice
         self.timeouts = timeouts or Timeouts()
         self._identity: EngineIdentity | None = None
-        self._turns = Turns()
+        self._turns: dict[str | None, Turns] = {}  # by their CPUs: sessions on others disturb nobody's
 
     @property
     def identity(self) -> EngineIdentity:
@@ -263,7 +272,7 @@ class LlamaCppEngine:
 
     def open(self, model: Path, settings: EngineSettings, *, evict_first: bool = False) -> LlamaCppClient:
         """Load a model in a new worker; see the seam."""
-        worker = self._start()
+        worker = self._start(settings.cpus)
         arguments = {
             "model": str(model.expanduser().absolute()),
             "settings": protocol.settings_to_json(settings),
@@ -274,11 +283,14 @@ class LlamaCppEngine:
         except EngineError:
             worker.close(kill=True)
             raise
-        return LlamaCppClient(worker, facts, self.timeouts.request_s, self._turns)
+        turns = self._turns.setdefault(settings.cpus, Turns())
+        return LlamaCppClient(worker, facts, self.timeouts.request_s, turns)
 
-    def _start(self) -> WorkerProcess:
+    def _start(self, cpus: str | None = None) -> WorkerProcess:
         worker = WorkerProcess()
         try:
+            if cpus is not None:  # before the library is loaded: OpenMP counts the CPUs only once
+                _guarded(worker, "pin", {"cpus": cpus}, self.timeouts.load_s)
             told = _guarded(worker, "load", protocol.choice_to_json(self.choice), self.timeouts.load_s)
         except EngineError:
             worker.close(kill=True)

@@ -6,6 +6,7 @@ Shipped with the package, so that whoever builds on :mod:`suffice.measure.engine
 from __future__ import annotations
 
 import random
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
@@ -39,6 +40,7 @@ class FakeClock:
 
     def __init__(self, start_s: float = 0.0) -> None:
         self._now_s = start_s
+        self._lock = threading.Lock()  # sessions side by side move it at the same time
 
     def now_s(self) -> float:
         """Seconds that the clock was moved so far, plus its start."""
@@ -48,7 +50,8 @@ class FakeClock:
         """Let time pass."""
         if seconds < 0:
             raise ValueError(f"a monotonic clock cannot go back by {seconds} s")
-        self._now_s += seconds
+        with self._lock:
+            self._now_s += seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +104,7 @@ class FakeBehaviour:
     n_expert: int = 0  # of each layer; 0: a dense model
     n_expert_used: int = 2  # that one token chooses, all equally likely
     n_expert_layers: int = 2
+    node_bytes: dict[int, int] | None = None  # resident memory by NUMA node
 
 
 @dataclass(slots=True, kw_only=True)
@@ -201,6 +205,17 @@ class FakeSession:
         self._depths[:batch] = [self.depth + n_steps] * batch
         return seconds
 
+    def extend(self, n_tokens: int, *, n_chunks: int = 1) -> tuple[float, ...]:
+        """Pretend to evaluate one chunk after the other in sequence 0."""
+        self._begin(n_tokens * n_chunks, self.depth)
+        most = min(self._settings.n_batch, self._settings.n_ubatch)
+        if n_tokens > most:
+            raise EngineError(f"a chunk of {n_tokens} tokens is not one evaluation: from 1 to {most} are")
+        starts = range(self.depth, self.depth + n_tokens * n_chunks, n_tokens)
+        seconds = tuple(self._pass_time(self._prefill_s(start, n_tokens), self._threads_batch) for start in starts)
+        self._depths[0] += n_tokens * n_chunks
+        return seconds
+
     def experts_touched(self, n_steps: int, *, batch: int = 1) -> tuple[ExpertUse, ...] | None:
         """Every token of every step draws its experts at random, in each layer anew."""
         self._check_open()
@@ -244,6 +259,11 @@ class FakeSession:
         """Evaluation time times threads, plus the load."""
         self._check_open()
         return self._cpu_time_s
+
+    def node_bytes(self) -> dict[int, int] | None:
+        """What the behaviour says."""
+        self._check_open()
+        return self._engine.behaviour.node_bytes
 
     def close(self) -> None:
         """End the session; twice is harmless."""

@@ -123,6 +123,17 @@ class LlamaCppSession:
         with self._threads_awake():
             return tuple(self._step(batch) for _ in range(n_steps))
 
+    def extend(self, n_tokens: int, *, n_chunks: int = 1) -> tuple[float, ...]:
+        """Evaluate chunks of random tokens of sequence 0, each in one evaluation, from the current depth on; seconds of each."""
+        most = min(self._n_batch, self._getter("llama_n_ubatch"))
+        if not 1 <= n_tokens <= most:
+            raise EngineError(
+                f"a chunk of {n_tokens} tokens is not one evaluation: from 1 to {most} are (n_batch, n_ubatch)"
+            )
+        self._check_room(n_tokens * n_chunks, self._depths[0])
+        with self._threads_awake():
+            return tuple(self._chunk(n_tokens) for _ in range(n_chunks))
+
     def experts_touched(self, n_steps: int, *, batch: int = 1) -> tuple[ExpertUse, ...] | None:
         """Make decode steps and count the experts that each chose, layer by layer; None for a dense model."""
         if self._watch is None:
@@ -189,6 +200,14 @@ class LlamaCppSession:
         seconds = self._evaluate(_batch(tokens, wants_logits=True) if batch == 1 else _batch_of_sequences(tokens))
         for sequence in range(batch):
             self._depths[sequence] += 1
+        return seconds
+
+    def _chunk(self, n_tokens: int) -> float:
+        tokens = [self._random.randrange(self._n_vocab) for _ in range(n_tokens)]
+        if self._depths[0] == 0:
+            tokens[0] = self._first_token()
+        seconds = self._evaluate(_batch(tokens, wants_logits=True))
+        self._depths[0] += n_tokens
         return seconds
 
     def _cut(self, sequence: int, depth: int) -> bool:

@@ -4,7 +4,8 @@ An :class:`Engine` opens a model and gives a :class:`Session`. A session evaluat
 with one monotonic clock, and it decides nothing: which repetitions to make, when to stop and what to conclude is the business of
 those who call it. :class:`~suffice.measure.engine.fake.FakeEngine` ships beside the real ones.
 
-Several sessions may be open at once and used in turns: each has a process of its own, whose threads sleep between two requests.
+Several sessions may be open at once and used in turns: each has a process of its own, whose threads sleep between two requests. Those
+that were opened on different CPUs may also be used at the same time (:mod:`suffice.measure.engine.side_by_side`).
 
 A session holds up to ``n_sequences`` independent texts ("sequences"), numbered from 0, each with a cache of its own as long as
 ``n_ctx``. A batched decode step evaluates one token of each of the first ``batch`` of them, as a server does for its users::
@@ -13,6 +14,7 @@ A session holds up to ``n_sequences`` independent texts ("sequences"), numbered 
     session.spread(8)            # sequences 1 to 7 become copies of it
     session.decode(10, batch=8)  # 10 steps of 8 tokens, all at depths 2048 to 2057
     session.rewind(2048)         # all 8 are at 2048 again
+    session.extend(64)           # a chunk of 64 tokens of a prompt, at depth 2048 of sequence 0
 """
 
 from __future__ import annotations
@@ -56,6 +58,8 @@ class EngineSettings:
     n_gpu_layers: int = 0  # 0: nothing is given to a GPU, and GPU devices are not used for prefill either
     use_extra_buffers: bool = True  # weights repacked for the CPU (AMX, REPACK); False only where that crashes
     n_sequences: int = 1  # texts that the session can hold at a time, each with a cache of n_ctx tokens of its own
+    cpus: str | None = None  # that its threads may run on, as the kernel writes them ("0-3,8"); None: all that we may use
+    numa_node: int | None = None  # that these CPUs are of, for the record
     watch_experts: bool = False  # for experts_touched; slows every step, so such a session's times mean nothing
 
 
@@ -140,6 +144,14 @@ class Session(Protocol):
         larger than ``n_sequences``, ``n_batch`` and ``n_ubatch``.
         """
 
+    def extend(self, n_tokens: int, *, n_chunks: int = 1) -> tuple[float, ...]:
+        """Evaluate ``n_chunks`` chunks of ``n_tokens`` random tokens each of sequence 0, from the current depth on; seconds of each.
+
+        A chunk is one evaluation, as a server makes it when it goes on reading a prompt of which a part is in the cache; so
+        ``n_tokens`` must not be larger than ``n_batch`` and ``n_ubatch``. The last token of each computes logits. The other
+        sequences stay as deep as they are.
+        """
+
     def experts_touched(self, n_steps: int, *, batch: int = 1) -> tuple[ExpertUse, ...] | None:
         """Make decode steps and count, for each layer with experts, the different ones that each step chose. None: a dense model.
 
@@ -160,6 +172,9 @@ class Session(Protocol):
 
     def cpu_time_s(self) -> float | None:
         """User and system CPU time of the engine's process so far, all threads."""
+
+    def node_bytes(self) -> dict[int, int] | None:
+        """Resident memory of the engine's process now, by NUMA node; None where the system does not tell."""
 
     def close(self) -> None:
         """End the session and free everything; twice is harmless."""

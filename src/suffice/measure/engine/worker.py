@@ -22,6 +22,7 @@ from suffice.measure.engine import protocol
 from suffice.measure.engine.binding import Binding
 from suffice.measure.engine.llama_cpp import LlamaCppSession
 from suffice.measure.engine.quantize import quantize_file
+from suffice.measure.system_files import parse_cpu_list, read_node_bytes
 from suffice.units import KIB
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 _STATUS_FILE: Final = Path("/proc/self/status")
+_NUMA_FILE: Final = Path("/proc/self/numa_maps")
 _SETTLE_LOOK_S: Final = 0.002
 _SETTLE_LOOKS: Final = 200  # 0.4 s; threads that look for work longer than that do so for ever
 _SETTLED_SHARE: Final = 0.25  # of one CPU; looking itself takes some microseconds
@@ -47,12 +49,15 @@ class Worker:
             "prefill": lambda args: dataclasses.asdict(self._opened().prefill(args["n_tokens"], prompt=args["prompt"])),
             "spread": lambda args: self._opened().spread(**args),
             "decode": lambda args: self._opened().decode(**args),
+            "extend": lambda args: self._opened().extend(**args),
             "experts_touched": self._experts_touched,
             "quantize": lambda args: quantize_file(self._loaded(), **args),
             "rewind": lambda args: self._opened().rewind(**args),
             "count_tokens": lambda args: self._opened().count_tokens(**args),
             "peak_rss_bytes": lambda _: peak_rss_bytes(),
             "cpu_time_s": lambda _: cpu_time_s(),
+            "node_bytes": lambda _: node_bytes(),
+            "pin": lambda args: pin(**args),
             "settle": lambda _: settle(),
         }
 
@@ -117,6 +122,26 @@ def cpu_time_s() -> float:
     """User and system time of this process, all threads."""
     times = os.times()
     return times.user + times.system
+
+
+def node_bytes() -> list[tuple[int, int]] | None:
+    """Resident memory of this process by NUMA node; None where the system does not tell."""
+    found = read_node_bytes(_NUMA_FILE)
+    return None if found is None else sorted(found.items())
+
+
+def pin(cpus: str) -> None:
+    """Keep this thread, and all that it and the engine start from now on, on these CPUs; memory comes from their NUMA node by first touch.
+
+    Raises:
+        EngineError: the system cannot, or refuses.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        raise EngineError("this system cannot keep an engine on some of its CPUs; Linux can")
+    try:
+        os.sched_setaffinity(0, parse_cpu_list(cpus))
+    except OSError as error:
+        raise EngineError(f"the engine cannot run on the CPUs {cpus}: {error.strerror or error}") from error
 
 
 def settle() -> None:

@@ -1,0 +1,223 @@
+"""What a demand sends to a server: limits at percentiles, lengths, the slots that memory allows, and how finely it is simulated."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from suffice.decide.service_curves import PASS_TOKENS, Extent
+from suffice.model.basis import Basis
+from suffice.model.demand import DEFAULT_PROMPT_TOKENS, DemandKind, Lengths
+from suffice.serving.capacity import at_rate
+from suffice.serving.load import ClosedLoop, GivenArrivals, Load, LognormalLength
+from suffice.serving.schedulers import KvLayout, LlamaCppScheduler
+from suffice.serving.search import LatencyLimit, Trial, least_samples
+from suffice.serving.summary import DEFAULT_TAIL, Window
+from suffice.units import SECONDS_PER_DAY
+
+if TYPE_CHECKING:
+    from suffice.decide.evidence import MachineEvidence
+    from suffice.model.demand import Demand
+
+MOST_SLOTS: Final = 64  # that are tried for a rate or a queue
+MOST_STREAMS: Final = 128  # users that are simulated at once
+MOST_DRAINED: Final = 2000  # requests of a job that are simulated; the time of the others follows
+DEFAULT_OUTPUT_TOKENS: Final = 128  # where a demand of users says nothing of its answers
+_USUAL_PERCENTILE: Final = 95.0  # of a rate that each user needs
+_ROOM: Final = (
+    64  # a simulated slot holds so many times the stated context: long requests count with their whole length
+)
+
+
+class LoadKind(StrEnum):
+    """How a load is counted."""
+
+    USERS = "users"  # who never pause: streams at the same time
+    RATE = "requests/s"  # in a Poisson open loop
+    QUEUE = "queue"  # that is never empty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How finely a machine is simulated: requests of a run for P95, and the share by which a capacity is found."""
+
+    requests: int
+    tolerance: float
+    finds_capacity: bool = True  # False: only whether the load holds with its margin, at the slow end
+    simulates: bool = True  # False: not at all, and nothing is known
+
+
+FULL: Final = Effort(requests=400, tolerance=0.04)
+PREDICTED: Final = Effort(requests=100, tolerance=0.1)
+SCREEN: Final = Effort(requests=90, tolerance=0.1, finds_capacity=False)
+NOTHING: Final = Effort(requests=90, tolerance=0.1, finds_capacity=False, simulates=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedCase:
+    """One load with its limits, as it is put to every curve of a machine.
+
+    Attributes:
+        kind: what ``demanded`` counts.
+        demanded: users or requests a second.
+        margin: factor of load that is kept free.
+        limits: at percentiles; none of a queue.
+        prompt: lengths in tokens.
+        output: the same.
+        context: tokens of one slot.
+        most_slots: that are tried.
+        effort: how finely.
+        assumed: what the demand does not say and was taken, in words; empty where it says all.
+    """
+
+    kind: LoadKind
+    demanded: float
+    margin: float
+    limits: tuple[LatencyLimit, ...]
+    prompt: Lengths
+    output: Lengths
+    context: int
+    most_slots: int = MOST_SLOTS
+    effort: Effort = field(default=FULL)
+    assumed: str = ""
+
+    @property
+    def trial(self) -> Trial:
+        """Five runs, which show with 97 % what they agree on."""
+        return Trial()
+
+    @property
+    def requests(self) -> int:
+        """Of a run, so that each percentile rests on enough of them."""
+        window = self.trial.window
+        needed = max((least_samples(limit.percent) for limit in self.limits), default=0)
+        return max(self.effort.requests, math.ceil(needed / (1 - window.lead - window.tail)) + 1)
+
+    def scheduler(self, slots: int) -> LlamaCppScheduler:
+        """llama-server with --parallel: a cache each."""
+        room = _ROOM * max(self.context, 2)
+        return LlamaCppScheduler(slots=slots, context_tokens=slots * room, layout=KvLayout.PER_SLOT)
+
+    def load(self, requests: int | None = None) -> Load:
+        """The demanded load."""
+        count = self.requests if requests is None else requests
+        queue = Load(
+            arrivals=GivenArrivals(times_s=(0.0,) * count),
+            prompt=LognormalLength(lengths=self.prompt),
+            output=LognormalLength(lengths=self.output),
+            requests=count,
+        )
+        return at_rate(queue, self.demanded) if self.kind is LoadKind.RATE else queue
+
+    def crowd(self, users: int) -> tuple[Load, Trial]:
+        """So many users who never pause; the first request of each is warm-up and does not count."""
+        counted = math.ceil(self.requests * (1 - self.trial.window.lead))
+        requests = users + max(counted, 2 * users)
+        lead = max(self.trial.window.lead, users / requests)
+        load = Load(
+            arrivals=ClosedLoop(users=users),
+            prompt=LognormalLength(lengths=self.prompt),
+            output=LognormalLength(lengths=self.output),
+            requests=requests,
+        )
+        return load, Trial(window=Window(lead=lead, tail=DEFAULT_TAIL))
+
+    def extent(self, sequences: int) -> Extent:
+        """How far the load goes on a curve."""
+        return Extent(sequences=sequences, prompt_tokens=self.prompt.p95, depth=self.prompt.p95 + self.output.p95)
+
+
+def limits_of(demand: Demand) -> tuple[LatencyLimit, ...]:
+    """The stated limits. A rate that each user needs is a limit on TPOT, at P95 unless the demand says another percentile."""
+    limits = []
+    if demand.ttft is not None:
+        limits.append(LatencyLimit(metric="ttft_s", seconds=demand.ttft.value_s, percent=demand.ttft.percentile))
+    needed = demand.required_decode_tokens_per_second
+    if needed is not None:
+        stated = demand.tpot
+        percent = stated.percentile if stated is not None and 1 / stated.value_s >= needed else _USUAL_PERCENTILE
+        limits.append(LatencyLimit(metric="tpot_s", seconds=1 / needed, percent=percent))
+    return tuple(limits)
+
+
+def served_case(demand: Demand, evidence: MachineEvidence, effort: Effort | None = None) -> ServedCase | None:
+    """Users or a rate with limits on latency; None where the demand has no such thing."""
+    if demand.requests_per_second is not None and _has_lengths(demand):
+        kind, demanded = LoadKind.RATE, demand.requests_per_second
+    elif demand.streams > 1:
+        kind, demanded = LoadKind.USERS, float(demand.streams)
+    else:
+        return None
+    case = _case(demand, evidence, kind, demanded, effort)
+    return case if case.limits else None
+
+
+def queue_case(demand: Demand, evidence: MachineEvidence, effort: Effort | None = None) -> ServedCase | None:
+    """Work that nobody waits for: a rate without limits, or a job in its window; None where the demand has no such thing."""
+    arrivals = demand.requests_per_second
+    if arrivals is None or not _has_lengths(demand):
+        return None
+    if demand.kind is not DemandKind.SCHEDULED and limits_of(demand):
+        return None
+    if demand.window_s is not None and (demand.rate_is_daily or demand.kind is DemandKind.SCHEDULED):
+        arrivals *= SECONDS_PER_DAY / demand.window_s
+    return _case(demand, evidence, LoadKind.QUEUE, arrivals, effort)
+
+
+def _has_lengths(demand: Demand) -> bool:
+    return demand.prompt_tokens is not None and demand.output_tokens is not None
+
+
+def _case(
+    demand: Demand, evidence: MachineEvidence, kind: LoadKind, demanded: float, effort: Effort | None
+) -> ServedCase:
+    assumed = []
+    prompt, output = demand.prompt_tokens, demand.output_tokens
+    if prompt is None:
+        prompt = Lengths(p50=DEFAULT_PROMPT_TOKENS, p95=DEFAULT_PROMPT_TOKENS)
+        assumed.append(f"prompts of {DEFAULT_PROMPT_TOKENS}")
+    if output is None:
+        output = Lengths(p50=DEFAULT_OUTPUT_TOKENS, p95=DEFAULT_OUTPUT_TOKENS)
+        assumed.append(f"answers of {DEFAULT_OUTPUT_TOKENS}")
+    limits = () if kind is LoadKind.QUEUE else limits_of(demand)
+    if output.p50 < 2:  # noqa: PLR2004  # an answer of one token has no time per further token
+        limits = tuple(limit for limit in limits if limit.metric != "tpot_s")
+    context = demand.needed_context_tokens or math.ceil(prompt.p95 + output.p95)
+    return ServedCase(
+        kind=kind,
+        demanded=demanded,
+        margin=demand.margin,
+        limits=limits,
+        prompt=prompt,
+        output=output,
+        context=context,
+        most_slots=most_slots(demand, evidence, context),
+        effort=effort or (PREDICTED if _is_predicted(evidence) else FULL),
+        assumed=f"{' and '.join(assumed)} tokens are taken, the demand states none" if assumed else "",
+    )
+
+
+def _is_predicted(evidence: MachineEvidence) -> bool:
+    return bool(evidence.decode) and evidence.decode[0].rate.basis in (Basis.PREDICTED, Basis.MEASURED_ELSEWHERE)
+
+
+def slots_that_fit(demand: Demand, evidence: MachineEvidence, context: int) -> int | None:
+    """Slots whose caches of a whole context fit beside the weights; 0: not even one; None: not known, or as many as one likes."""
+    usable = demand.memory_bytes if demand.memory_bytes is not None else evidence.memory_usable_bytes
+    none, one = (evidence.memory_needed_bytes(context, count) for count in (0, 1))
+    if usable is None or none is None or one is None or one == none:
+        return None
+    return max(0, math.floor((usable - none) / (one - none)))
+
+
+def most_slots(demand: Demand, evidence: MachineEvidence, context: int) -> int:
+    """Slots to try: as memory and the measured curve allow; one at least, so that speed is known where memory lacks."""
+    allowed = [MOST_SLOTS, PASS_TOKENS]
+    fitting = slots_that_fit(demand, evidence, context)
+    if fitting is not None:
+        allowed.append(fitting)
+    if evidence.service is not None and evidence.service.decode.largest_size is not None:
+        allowed.append(math.floor(evidence.service.reach * evidence.service.decode.largest_size))
+    return max(1, min(allowed))

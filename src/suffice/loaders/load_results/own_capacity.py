@@ -1,0 +1,109 @@
+"""Our own ``suffice load --find-capacity --out``: one load a level, with percentiles over all attempts and their intervals."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from suffice.model.served import (
+    AttemptsPercentile,
+    LoadKind,
+    ServedLengths,
+    ServedLoad,
+    ServedTimes,
+    Tool,
+    rate_level,
+    users_problem,
+)
+
+if TYPE_CHECKING:
+    from suffice.loaders.load_results.fields import Node
+
+_FRACTIONS: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+_DIFFERENCES: Final = (
+    "a level of a search ends as soon as it is decided; its intervals are those of a fixed number of requests",
+)
+
+
+def is_capacity(document: dict[str, Any]) -> bool:
+    """Whether a document is a result of ``suffice load --find-capacity``."""
+    return "capacity_schema_version" in document and "levels" in document
+
+
+def capacity_loads(document: Node) -> tuple[ServedLoad, ...]:
+    """Each level of the search, and one user alone, from whom it began."""
+    levels = document.nodes("levels")
+    if document.has("idle"):
+        levels.insert(0, document.node("idle"))
+    return tuple(_load(document, level) for level in levels)
+
+
+def _load(document: Node, level: Node) -> ServedLoad:
+    users, rate = level.positive("users"), level.positive("rate_per_s")
+    kind = LoadKind.USERS if users else LoadKind.RATE if rate else LoadKind.UNKNOWN
+    asked = users or rate
+    attempted, succeeded, cut_off = (
+        level.count("attempted") or 0,
+        level.count("succeeded") or 0,
+        level.count("cut_off") or 0,
+    )
+    length_s = level.positive("length_s")
+    limits = rate_level(asked, attempted + cut_off, length_s) if kind is LoadKind.RATE else (asked, asked)
+    reasons = [text for text in level.values("client_reasons") or [] if isinstance(text, str)]
+    problems = [
+        f"the client was the bottleneck: {'; '.join(reasons)}" if level.flag("client_is_bottleneck") else None,
+        users_problem(asked, attempted + cut_off) if kind is LoadKind.USERS else None,
+        None if succeeded else "no request succeeded",
+    ]
+    settings = document.node("settings")
+    return ServedLoad(
+        tool=Tool.SUFFICE,
+        source=f"{document.source}, {asked or 0:.4g} {kind}",
+        kind=kind,
+        version=document.text("suffice_version"),
+        server=settings.text("url"),
+        model=settings.text("model"),
+        asked=asked,
+        level_low=limits[0],
+        level_high=limits[1],
+        attempted=attempted + cut_off,
+        failed=max(0, attempted - succeeded),
+        cut_off=cut_off,
+        ttft=_times(level, "ttft"),
+        tpot=_times(level, "tpot"),
+        e2e=_times(level, "e2e"),
+        prompt=_lengths(level, "prompt_tokens"),
+        output=_lengths(level, "output_tokens"),
+        requests_per_s=level.positive("requests_per_second"),
+        output_tokens_per_s=level.positive("output_tokens_per_second"),
+        duration_s=length_s,
+        from_schedule=kind is LoadKind.RATE,
+        differences=_DIFFERENCES,
+        problems=tuple(problem for problem in problems if problem),
+    )
+
+
+def _times(level: Node, name: str) -> ServedTimes | None:
+    metric = level.node(name)
+    found = tuple(_percentile(metric.node(part), share) for part, share in _FRACTIONS.items() if metric.has(part))
+    return ServedTimes(of_attempts=found, count=found[0].samples) if found else None
+
+
+def _percentile(times: Node, fraction: float) -> AttemptsPercentile:
+    """Null is "unbounded" where there are samples enough: failures reach it."""
+    samples, needed = times.count("samples") or 0, times.count("needed") or 0
+    observed, low, high = (times.number(name) for name in ("observed_s", "low_s", "high_s"))
+    supported = samples >= needed > 0
+    return AttemptsPercentile(
+        fraction=fraction,
+        observed_s=math.inf if observed is None else observed,
+        low_s=(math.inf if low is None else low) if supported else None,
+        high_s=(math.inf if high is None else high) if supported else None,
+        samples=samples,
+        needed=needed,
+    )
+
+
+def _lengths(level: Node, name: str) -> ServedLengths:
+    lengths = level.node(name)
+    return ServedLengths(mean=lengths.positive("mean"), p95=lengths.positive("p95"))

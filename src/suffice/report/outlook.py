@@ -1,0 +1,164 @@
+"""What a verdict on users, a rate or a queue rests on: slots, capacity, machines, and latency against load."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from suffice.decide.service_load import LoadKind
+from suffice.decide.service_table import load_table, percent_of, shown_curve
+from suffice.decide.wording import format_value, machines_sentence
+from suffice.report.tables import markdown_table, markdown_text, plain_table
+
+if TYPE_CHECKING:
+    from suffice.decide.quantity import Quantity
+    from suffice.decide.service import Drained, Served, ServiceOutlook
+    from suffice.decide.service_table import LoadRow
+    from suffice.serving.search import LatencyLimit
+
+
+def outlook_text(service: ServiceOutlook) -> list[str]:
+    """Lines for a terminal."""
+    lines = _sentences(service)
+    served = service.served
+    rows = () if served is None else load_table(served)
+    if served is not None and rows:
+        lines.append(plain_table([_columns(served), *(_cells(row) for row in rows)]))
+        lines.append(_table_note(served))
+    return lines
+
+
+def outlook_markdown(service: ServiceOutlook) -> str:
+    """For the memo."""
+    parts = ["## Under load, simulated", "\n".join(f"- {markdown_text(line)}" for line in _sentences(service))]
+    served = service.served
+    rows = () if served is None else load_table(served)
+    if served is not None and rows:
+        parts.append(markdown_table([_columns(served), *(_cells(row) for row in rows)]))
+        parts.append(markdown_text(_table_note(served)))
+    return "\n\n".join(parts)
+
+
+def _sentences(service: ServiceOutlook) -> list[str]:
+    lines: list[str] = []
+    served, drained = service.served, service.drained
+    if served is not None:
+        lines.append(_server_line(served))
+        lines.append(
+            f"capacity: {_range(served.capacity, served.case.kind.value)}, demanded {_load(served, served.case.demanded)}"
+        )
+        machines = machines_sentence(served)
+        if machines:
+            lines.append(machines)
+    if drained is not None:
+        lines.append(
+            f"server: llama-server --parallel {drained.slots} is fastest for a queue: {_range(drained.requests_per_second, 'requests/s')}"
+        )
+    return lines
+
+
+def _server_line(served: Served) -> str:
+    if served.case.kind is LoadKind.USERS:
+        return f"server: llama-server --parallel {served.slots}, a slot and a cache for each user"
+    return f"server: llama-server --parallel {served.slots}, a cache each"
+
+
+def _range(quantity: Quantity | None, unit: str) -> str:
+    if quantity is None:
+        return "unknown"
+    ends = [
+        "no lower end known" if quantity.low is None else f"{quantity.low:.3g}",
+        "no upper end known" if quantity.high is None else f"{quantity.high:.3g}",
+    ]
+    return f"{quantity.point:.3g} {unit} ({' to '.join(ends)})"
+
+
+def _load(served: Served, load: float) -> str:
+    return f"{load:.3g} {served.case.kind.value}"
+
+
+def _columns(served: Served) -> list[str]:
+    ttft, tpot = (f"P{percent_of(served, metric):g}" for metric in ("ttft_s", "tpot_s"))
+    return [served.case.kind.value, "TTFT P50", f"TTFT {ttft}", "TPOT P50", f"TPOT {tpot}", "output tokens/s"]
+
+
+def _cells(row: LoadRow) -> list[str]:
+    mark = " (demanded)" if row.is_demanded else ""
+    times = (row.ttft_p50_s, row.ttft_s, row.tpot_p50_s, row.tpot_s)
+    return [f"{row.load:.3g}{mark}", *(_seconds(value) for value in times), f"{row.output_tokens_per_second:.4g}"]
+
+
+def _seconds(value: float) -> str:
+    return "none" if math.isnan(value) else format_value(value, "s")
+
+
+def _table_note(served: Served) -> str:
+    limits = " and ".join(
+        f"{'TTFT' if limit.metric == 'ttft_s' else 'TPOT'} P{limit.percent:g} at most {format_value(limit.seconds, 's')}"
+        for limit in served.case.limits
+    )
+    return f"simulated from {shown_curve(served.ends)[1]}; asked for: {limits}"
+
+
+def outlook_document(service: ServiceOutlook | None) -> dict[str, Any] | None:
+    """The JSON value of ``serving``; None for a demand of one stream."""
+    if service is None:
+        return None
+    document: dict[str, Any] = {} if service.served is None else _served_document(service.served)
+    document["queue"] = None if service.drained is None else _drained_document(service.drained)
+    return document
+
+
+def _served_document(served: Served) -> dict[str, Any]:
+    case = served.case
+    return {
+        "load": case.kind.value,
+        "demanded": case.demanded,
+        "margin": case.margin,
+        "slots": served.slots,
+        "slots_that_fit": served.slots_that_fit,
+        "cache": case.scheduler(1).layout.value,
+        "capacity": _quantity_document(served.capacity),
+        "machines": served.machines,
+        "slots_of_a_machine": None if served.machines is None else served.machine_slots,
+        "limits": [_limit_document(limit) for limit in case.limits],
+        "simulated_from": shown_curve(served.ends)[1],
+        "beyond_measurements": list(served.ends.beyond),
+        "curve": [_row_document(row) for row in load_table(served)],
+        "ttft_percentile": percent_of(served, "ttft_s"),
+        "tpot_percentile": percent_of(served, "tpot_s"),
+        "runs": case.trial.runs,
+        "requests_per_run": case.requests,
+    }
+
+
+def _drained_document(drained: Drained) -> dict[str, Any]:
+    return {
+        "slots": drained.slots,
+        "slots_that_fit": drained.slots_that_fit,
+        "requests_per_second": _quantity_document(drained.requests_per_second),
+        "simulated_from": shown_curve(drained.ends)[1],
+        "beyond_measurements": list(drained.ends.beyond),
+    }
+
+
+def _quantity_document(quantity: Quantity | None) -> dict[str, Any] | None:
+    if quantity is None:
+        return None
+    return {"point": quantity.point, "low": quantity.low, "high": quantity.high, "basis": quantity.basis.value}
+
+
+def _limit_document(limit: LatencyLimit) -> dict[str, Any]:
+    return {"metric": limit.metric, "seconds": limit.seconds, "percent": limit.percent}
+
+
+def _row_document(row: LoadRow) -> dict[str, Any]:
+    values = {
+        "ttft_p50_s": row.ttft_p50_s,
+        "ttft_s": row.ttft_s,
+        "tpot_p50_s": row.tpot_p50_s,
+        "tpot_s": row.tpot_s,
+        "output_tokens_per_second": row.output_tokens_per_second,
+    }
+    known = {name: None if math.isnan(value) else value for name, value in values.items()}
+    return {"load": row.load, **known, "is_demanded": row.is_demanded}

@@ -1,0 +1,129 @@
+"""How much load a server carries: whether limits hold, what it answers when it never rests, the most users and the highest rate.
+
+The searches of :mod:`suffice.serving.search` start from one load and widen; these start from what theory bounds: no server answers a
+higher rate for long than the one it answers when its queue is never empty.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from suffice.serving.load import ClosedLoop, OpenArrivals
+from suffice.serving.search import run_holds
+from suffice.serving.simulate import simulate
+from suffice.serving.summary import STEADY, run_percentiles, steady_rates
+from suffice.stats.intervals import median
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from suffice.serving.curve import ServiceCurve
+    from suffice.serving.load import Load
+    from suffice.serving.schedulers import Scheduler
+    from suffice.serving.search import LatencyLimit, Trial
+
+_USERS_A_PLACE: Final = 2  # of a saturated server: one is served, one waits
+_ROUNDS: Final = 6  # requests of each of its users: the first and the last do not count
+
+
+class Proof(StrEnum):
+    """What several runs have to say of limits; they disagree near the load at which these begin to fail."""
+
+    HOLDS = "holds"  # shown to hold
+    MEDIAN = "median"  # in more runs than not
+    MAY_HOLD = "may hold"  # not shown to fail
+
+    def passes_of(self, trial: Trial) -> int:
+        """Runs of a trial that must keep the limits."""
+        match self:
+            case Proof.HOLDS:
+                return trial.passes_needed
+            case Proof.MEDIAN:
+                return trial.runs // 2 + 1
+            case Proof.MAY_HOLD:
+                return trial.runs - trial.passes_needed + 1
+
+
+def holds(
+    curve: ServiceCurve,
+    scheduler: Scheduler,
+    load: Load,
+    limits: Sequence[LatencyLimit],
+    trial: Trial,
+    proof: Proof = Proof.HOLDS,
+) -> bool:
+    """Whether limits hold, by the proof that is asked for; stops at the first runs that settle it.
+
+    A run that is too short for a percentile keeps no limit, but does not show that one fails either.
+    """
+    needed = proof.passes_of(trial)
+    passes = 0
+    for number in range(trial.runs):
+        kept = run_holds(simulate(curve, scheduler, load, trial.seed + number), limits, trial.window)
+        passes += (kept is not False) if proof is Proof.MAY_HOLD else (kept is True)
+        if passes >= needed or passes + trial.runs - number - 1 < needed:
+            break
+    return passes >= needed
+
+
+def percentiles_of_runs(
+    curve: ServiceCurve, scheduler: Scheduler, load: Load, limits: Sequence[LatencyLimit], trial: Trial
+) -> tuple[tuple[float, ...], ...]:
+    """Of each limit the value of its percentile in each run, infinite where too many requests got no answer."""
+    runs = [simulate(curve, scheduler, load, trial.seed + number) for number in range(trial.runs)]
+    return tuple(
+        tuple(run_percentiles(run, limit.metric, trial.window, [limit.percent])[0][0] for run in runs)
+        for limit in limits
+    )
+
+
+def saturated_rate(curve: ServiceCurve, scheduler: Scheduler, load: Load, *, runs: int = 1, seed: int = 0) -> float:
+    """Requests a second that are answered while there is always one that waits: the median over runs."""
+    crowd = ClosedLoop(users=_USERS_A_PLACE * scheduler.most_requests)
+    full = replace(load, arrivals=crowd, requests=max(load.requests, _ROUNDS * crowd.users))
+    rates = [
+        steady_rates(simulate(curve, scheduler, full, seed + number), STEADY).requests_per_second
+        for number in range(runs)
+    ]
+    return median(rates)
+
+
+def at_rate(load: Load, rate_per_s: float) -> Load:
+    """The load in an open loop of Poisson arrivals at a rate."""
+    return replace(load, arrivals=OpenArrivals(rate_per_s=rate_per_s))
+
+
+def largest_between(low: float, high: float, is_good: Callable[[float], bool], *, tolerance: float) -> float:
+    """The largest value that is good, to a share of ``tolerance``, between one that is known to be and one that is not."""
+    while high > low * (1 + tolerance):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if is_good(middle) else (low, middle)
+    return low
+
+
+def largest_whole(start: int, most: int, is_good: Callable[[int], bool]) -> int:
+    """The largest whole number up to ``most`` that is good, 0 when none is; from ``start`` on by doubling or halving.
+
+    What is good is taken to stay so for smaller numbers.
+    """
+    start = max(1, min(start, most))
+    if is_good(start):
+        low, high = start, min(most, start * 2)
+        while high > low and is_good(high):
+            low, high = high, min(most, high * 2)
+        if high == low:
+            return low
+    else:
+        low, high = 0, start
+        while high > 1:
+            low = high // 2
+            if is_good(low):
+                break
+            low, high = 0, low
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_good(middle) else (low, middle)
+    return low
