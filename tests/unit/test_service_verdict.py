@@ -15,7 +15,7 @@ from suffice.decide import service_load, words
 from suffice.decide.compare import decide
 from suffice.decide.evidence import evidence_from
 from suffice.decide.service import Served, drain_s, outlook
-from suffice.decide.service_curves import SIMULATION_ERROR, curve_ends
+from suffice.decide.service_curves import BATCH_OVERHEAD, SIMULATION_ERROR, curve_ends
 from suffice.decide.service_load import served_case, slots_that_fit
 from suffice.decide.service_table import load_table
 from suffice.decide.verdict import decide_machine
@@ -308,7 +308,7 @@ def test_the_prompt_that_was_read_tells_what_depth_costs() -> None:
 
 
 def test_the_slow_end_of_a_single_stream_gains_nothing_and_the_fast_end_ends_at_prefill() -> None:
-    """20 tokens/s and 100 of prompts: a step of 8 takes 8 steps at most, and 8 prompt tokens at least."""
+    """20 tokens/s and 100 of prompts: a step of 8 takes 8 steps and a quarter more at most, and 8 prompt tokens at least."""
     machine = evidence(decode=20, prefill=100, depth=512)
     case = served_case(chat(concurrent_users=8), machine)
     assert case is not None
@@ -316,7 +316,8 @@ def test_the_slow_end_of_a_single_stream_gains_nothing_and_the_fast_end_ends_at_
 
     assert ends.slow is not None
     assert ends.fast is not None
-    assert ends.slow.decode_s(8, 100) == pytest.approx(8 / (20 * 0.98) * 1.1)
+    assert ends.slow.decode_s(8, 100) == pytest.approx(BATCH_OVERHEAD * 8 / (20 * 0.98) * 1.1)
+    assert ends.slow.decode_s(1, 100) == pytest.approx(1 / (20 * 0.98) * 1.1)
     assert ends.fast.decode_s(8, 100) == pytest.approx(8 / (100 * 1.02) / 1.1)
     assert ends.fast.decode_s(2, 100) == pytest.approx(1 / (20 * 1.02) / 1.1)
 

@@ -56,6 +56,7 @@ def load(
     tpot_limit: flags.TpotLimit = None,
     e2e_limit: flags.E2eLimit = None,
     demand: flags.DemandFile = None,
+    record: flags.RecordFile = None,
     percentile: flags.Percentile = 95.0,
     confidence: flags.Confidence = 0.95,
     tolerance: flags.Tolerance = 0.1,
@@ -91,15 +92,18 @@ def _run(asked: Asked) -> int:
 
     from suffice.cli.output import Progress, warn
     from suffice.load.session import longest_exchange, run_session
+    from suffice.model.load_physics import contradictions_with
 
     if asked.what is not None or asked.resume or asked.chart is not None:
         raise UsageError("a second word, --resume and --chart belong to --find-capacity")
     _check(asked)
-    need = asked.need
+    need, physics = asked.need, asked.physics
     plan, content = asked.plan(), asked.content(need)
     with ExitStack() as stack, Progress() as progress:
         endpoint = _server(asked, stack, longest_exchange(content, plan) if asked.spawn else 0)
         result = run_session(plan, content, endpoint, asked.limits(need), progress)
+    if physics is not None:
+        result = replace(result, contradictions=contradictions_with(result.rows, physics))
     if asked.out is not None:
         from suffice.load.result import to_json
         from suffice.records.store import write_atomically
@@ -125,6 +129,8 @@ def _search(asked: Asked) -> int:
     files = CapacityFiles(out=asked.out, chart=asked.chart, resume=asked.resume)
     _check(asked)
     files.check()
+    if asked.record is not None:
+        raise UsageError("--record is for a plain run; a search compares levels with each other")
     need = asked.need
     plan, content = asked.capacity_plan(need), asked.content(need)
     with ExitStack() as stack, Progress() as progress:
@@ -142,7 +148,7 @@ def _check(asked: Asked) -> None:
 
     if (asked.url is None) == (asked.spawn is None):
         raise UsageError("give the URL of a server, or --spawn and a GGUF file")
-    inputs = [asked.prompts, asked.trace, asked.spawn, asked.demand, asked.ca_file]
+    inputs = [asked.prompts, asked.trace, asked.spawn, asked.demand, asked.record, asked.ca_file]
     check_outputs({"--out": asked.out, "--chart": asked.chart}, inputs)
 
 

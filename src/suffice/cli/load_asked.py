@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from suffice.load.settings import LoadPlan, Loop
     from suffice.model.demand import Demand, Lengths
     from suffice.model.load_metrics import Limits
+    from suffice.model.load_physics import PhysicalLimits
 
     Word = TypeVar("Word", bound=StrEnum)
 
@@ -62,6 +63,7 @@ class Asked:
     tpot_limit: float | None
     e2e_limit: float | None
     demand: Path | None
+    record: Path | None
     percentile: float
     confidence: float
     tolerance: float
@@ -84,6 +86,26 @@ class Asked:
         from suffice.loaders.demand import load_demand
 
         return None if self.demand is None else load_demand(self.demand)
+
+    @property
+    def physics(self) -> PhysicalLimits | None:
+        """What the machine of ``--record`` can do at most with its model; None without one.
+
+        Raises:
+            RecordError: the file cannot be used.
+            UsageError: it says nothing of a CPU's bandwidth.
+        """
+        from suffice.loaders.any_record import load_any_record
+        from suffice.model.load_physics import physical_limits
+
+        if self.record is None:
+            return None
+        limits = physical_limits(load_any_record(self.record))
+        if limits is None:
+            raise UsageError(
+                f"--record {self.record}: it has no ceiling of a CPU; make one on the server's machine with `suffice measure MODEL --out run.json`"
+            )
+        return limits
 
     def limits(self, need: Demand | None) -> Limits:
         """The limits of the command line, and where it has none those of a demand."""

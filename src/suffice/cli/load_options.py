@@ -127,6 +127,14 @@ DemandFile = Annotated[
     Path | None,
     typer.Option("--demand", metavar="FILE", help="Take limits, their percentiles, and lengths from a demand.toml."),
 ]
+RecordFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--record",
+        metavar="RUN",
+        help="A run record of the server's machine and model: answers faster than its ceilings are contradictions.",
+    ),
+]
 Percentile = Annotated[
     float,
     typer.Option(

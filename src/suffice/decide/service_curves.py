@@ -2,7 +2,7 @@
 
 A measured curve is widened by its own scatter and by what a simulation leaves out. Without one, a single stream says this much:
 
-- slow: a step of B sequences takes B single steps. Decoding together is never slower than one after the other;
+- slow: a step of B sequences takes B single steps and a quarter more, as some kernels do with two rows instead of one;
 - fast: a step of B sequences takes as long as one, until its tokens come at the prefill rate, which no step exceeds;
 - a pass grows with depth as ``a + b d`` with neither negative, so that beyond the deepest measurement D it takes at most d / D times
   as long as there, and at least as long.
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 SIMULATION_ERROR: Final = 0.10
 """What a simulation leaves out (sampling, tokenizing, the network, approximations of its passes), as a share of each time."""
 PASS_TOKENS: Final = 512  # llama-server's --ubatch-size
+BATCH_OVERHEAD: Final = 1.25
+"""A step of two sequences over two single ones at worst: 56 against 2 x 23 ms were seen (1.1B Q4_0, AMX, where one row goes another way)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +239,8 @@ def _slow_curve(stream: _Stream, extent: Extent) -> ServiceCurve | None:
         step_s = stream.step_s(depth)
         if step_s is None:
             return None
-        decode += [Point(size=size, depth=depth, seconds=size * step_s) for size in (1, most)]
+        decode.append(Point(size=1, depth=depth, seconds=step_s))
+        decode += [Point(size=size, depth=depth, seconds=BATCH_OVERHEAD * size * step_s) for size in sorted({2, most})]
     chunks = _slow_chunks(stream, extent, decode[0].seconds)
     if chunks is None:
         return None

@@ -55,11 +55,12 @@ class LoadResult:
     probe_rows: tuple[RequestRow, ...]
     rows: tuple[RequestRow, ...]
     ramp: tuple[RampPart, ...] = ()
+    contradictions: tuple[str, ...] = ()  # with physics, where a record of the machine was given
 
     @property
     def usable(self) -> bool:
-        """Whether the numbers describe the server: not if the client was the bottleneck, or nothing was measured."""
-        return not self.client.is_bottleneck and self.summary.attempted > 0
+        """Whether the numbers describe the server: not if the client was the bottleneck, nothing was measured, or physics forbids them."""
+        return not self.client.is_bottleneck and self.summary.attempted > 0 and not self.contradictions
 
 
 def to_json(result: LoadResult) -> str:
@@ -76,7 +77,7 @@ def document(result: LoadResult) -> dict[str, Any]:
         "started_at": result.started_at,
         "basis": "measured",
         "usable": result.usable,
-        "unusable_because": list(result.client.reasons),
+        "unusable_because": [*result.client.reasons, *result.contradictions],
         "interrupted": result.interrupted,
         "ended_early": result.ended_early,
         "attempted": summary.attempted,
@@ -106,6 +107,7 @@ def document(result: LoadResult) -> dict[str, Any]:
         "ramp": [_part(part) for part in result.ramp] or None,
         "client": {**asdict(result.client), "is_bottleneck": result.client.is_bottleneck},
         "server_check": None if result.server is None else asdict(result.server),
+        "contradictions": list(result.contradictions),
         "warnings": list(result.warnings),
         "settings": asdict(result.settings),
         "probe": [_row(row) for row in result.probe_rows],

@@ -29,6 +29,7 @@ def load_text(result: LoadResult) -> str:
         parts.append(f"ENDED EARLY: {result.ended_early}.")
     if result.client.is_bottleneck:
         parts.append(f"UNUSABLE: the client was the bottleneck: {'; '.join(result.client.reasons)}.")
+    parts += [f"CONTRADICTION: {sentence}." for sentence in result.contradictions]
     parts += ["", _attempts(summary), "", _times(summary, result.settings), "", *_rates(summary)]
     parts += _checks(result)
     if result.ramp:
