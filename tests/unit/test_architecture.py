@@ -28,6 +28,7 @@ LEVELS = {
     "records.schema": 1,
     "catalogue": 1,
     "predict": 2,
+    "quality": 2,
     "serving": 2,
     "decide": 3,
     "loaders": 4,
@@ -49,7 +50,7 @@ PURE_MAY_IMPORT = {
     "array", "bisect", "heapq", "statistics",
 }  # fmt: skip
 # Rooms that compute on many rows at once: NumPy is theirs, nothing outside is.
-PURE_ON_ARRAYS = ("predict", "serving")
+PURE_ON_ARRAYS = ("predict", "quality", "serving")
 # They read what ships inside the package, and nothing else.
 READERS_OF_PACKAGE_DATA = {
     "predict.cpu_data", "predict.device_calibration", "predict.device_elsewhere", "predict.device_ratings",
