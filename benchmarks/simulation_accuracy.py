@@ -19,6 +19,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -37,7 +38,6 @@ from suffice.serving.schedulers import LlamaCppScheduler
 from suffice.serving.simulate import simulate
 from suffice.serving.summary import percentile
 from suffice.serving.surface import Point
-from suffice.stats.intervals import median
 from suffice.units import MILLISECONDS_PER_SECOND, NANOSECONDS_PER_SECOND
 
 if TYPE_CHECKING:
@@ -90,23 +90,21 @@ def visit(session: Session, slots: int, depths: Sequence[int]) -> Passes:
             session.rewind(depth)
         session.spread(slots)
         for batch, _ in random.sample(own := [p for p in decode if p[1] == depth], len(own)):
-            passes.decode[batch, depth] = median(session.decode(STEPS + 1, batch=batch)[1:])
+            passes.decode[batch, depth] = fmean(session.decode(STEPS + 1, batch=batch)[1:])
             session.rewind(depth)
     return passes
 
 
-def curve_of(several: Sequence[Passes], token_s: float) -> ServiceCurve:
-    """The curve through the medians of several visits; ``token_s`` is what the server adds for each token that it sends."""
+def curve_of(several: Sequence[Passes]) -> ServiceCurve:
+    """The curve through the means of several visits.
 
-    def points(of: Sequence[dict[tuple[int, int], float]], added_s: float, each_s: float) -> list[Point]:
-        return [
-            Point(size=key[0], depth=key[1], seconds=median([one[key] for one in of]) + added_s + each_s * key[0])
-            for key in of[0]
-        ]
+    Means, because the server was disturbed as often as they were: medians would be of a quieter machine than the one it ran on.
+    """
 
-    return curve_of_points(
-        points([one.decode for one in several], 0.0, token_s), points([one.prefill for one in several], token_s, 0.0)
-    )
+    def points(of: Sequence[dict[tuple[int, int], float]]) -> list[Point]:
+        return [Point(size=key[0], depth=key[1], seconds=fmean(one[key] for one in of)) for key in of[0]]
+
+    return curve_of_points(points([one.decode for one in several]), points([one.prefill for one in several]))
 
 
 def lengths(count: int, p50: int, most: int, chance: random.Random) -> list[int]:
@@ -249,17 +247,6 @@ def _line(name: str, label: str, measured: float, simulated: float, bar: float, 
     return f"| {name} | {label} | {measured:.1f} | {simulated:.1f} | {error:+.1%} | {within} | {apart:+.1%} |"
 
 
-def overhead_s(runs: Sequence[LoadRun], curves: Sequence[ServiceCurve]) -> float:
-    """What the server adds to a step for each token that it sends (sampling, text, HTTP): from single users, the median."""
-    added = []
-    for run, curve in zip(runs, curves, strict=True):
-        for row in run.rows:
-            if row.tpot_s is not None and row.prompt_tokens and row.output_tokens:
-                depth = row.prompt_tokens + row.output_tokens / 2
-                added.append(row.tpot_s - curve.decode_s(1, depth))
-    return median(added)
-
-
 def main() -> None:
     """Measure, simulate, compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -286,7 +273,7 @@ def main() -> None:
         endpoint, _ = endpoint_of(url, Api.COMPLETIONS, None, None, keep_alive=False)
         visit(session, asked.slots, depths)  # a warm-up
         last = visit(session, asked.slots, depths)
-        most = capacity(curve_of([last], 0.0), asked.slots, asked.prompt, asked.output)
+        most = capacity(curve_of([last]), asked.slots, asked.prompt, asked.output)
         print(
             f"{asked.model.name}, {asked.threads} threads, {asked.slots} slots, about {most:.2f} requests/s",
             file=sys.stderr,
@@ -305,26 +292,18 @@ def main() -> None:
 
 
 def report(sent: dict[str, list[tuple[LoadRun, LoadPlan, list[Passes]]]], asked: argparse.Namespace) -> None:
-    """The table, with and without the server's own time for each token."""
-    alone = sent["1 user"]
-    token_s = overhead_s([run for run, _, _ in alone], [curve_of(passes, 0.0) for _, _, passes in alone])
-    document: dict[str, Any] = {"model": asked.model.name, "threads": asked.threads, "slots": asked.slots}
-    document["token_s"] = token_s
-    for title, added_s in (
-        ("the curve alone", 0.0),
-        (f"with {token_s * MILLISECONDS_PER_SECOND:.2f} ms a token", token_s),
-    ):
-        print(f"\n{asked.model.name}, {asked.threads} threads, {asked.slots} slots, {title}\n")
-        print("| load | figure | measured | simulated | difference | within the bar | server against itself |")
-        print("|---|---|---|---|---|---|---|")
-        loads = []
-        for name, several in sent.items():
-            blocks = [block_of(run, plan, curve_of(passes, added_s), asked.slots) for run, plan, passes in several]
-            lines, figures = row_of(name, blocks)
-            print("\n".join(lines), flush=True)
-            loads.append(figures)
-        document[title] = loads
+    """The table, and all figures as a file."""
+    print(f"{asked.model.name}, {asked.threads} threads, {asked.slots} slots\n")
+    print("| load | figure | measured | simulated | difference | within the bar | server against itself |")
+    print("|---|---|---|---|---|---|---|")
+    loads = []
+    for name, several in sent.items():
+        blocks = [block_of(run, plan, curve_of(passes), asked.slots) for run, plan, passes in several]
+        lines, figures = row_of(name, blocks)
+        print("\n".join(lines), flush=True)
+        loads.append(figures)
     if asked.out is not None:
+        document = {"model": asked.model.name, "threads": asked.threads, "slots": asked.slots, "loads": loads}
         asked.out.write_text(json.dumps(document, indent=1), encoding="utf-8")
 
 

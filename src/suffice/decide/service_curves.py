@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from suffice.decide.quantity import Quantity
     from suffice.serving.curve import ServiceCurve
 
-SIMULATION_ERROR: Final = 0.10
-"""What a simulation leaves out (sampling, tokenizing, the network, approximations of its passes), as a share of each time."""
+SIMULATION_ERROR: Final = 0.15
+"""What a simulation leaves out, as a share of each time: how far simulated percentiles lay off a running server (docs/serving.md)."""
 PASS_TOKENS: Final = 512  # llama-server's --ubatch-size
 BATCH_OVERHEAD: Final = 1.25
 """A step of two sequences over two single ones at worst: 56 against 2 x 23 ms were seen (1.1B Q4_0, AMX, where one row goes another way)."""
