@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from suffice.measure.cpu import read_cpu_facts
 from suffice.measure.engine.client import find_engine
 from suffice.measure.engine.seam import EngineSettings
 from suffice.measure.limits import read_cpu_limits, read_memory_limits
+from suffice.measure.numa import local_share, read_numa_nodes
 
 if TYPE_CHECKING:
     from suffice.measure.engine.client import LlamaCppEngine
@@ -52,6 +54,26 @@ def test_all_sockets_read_no_slower_than_one_thread() -> None:
 
     single = [candidate.bytes_per_s for candidate in result.candidates if candidate.threads == 1]
     assert result.read.point >= 0.8 * max(single, default=0.0)
+
+
+@pytest.mark.two_sockets
+@pytest.mark.engine
+def test_an_engine_on_a_node_has_its_memory_there() -> None:
+    """On a real second node, weights that are copied lie on it."""
+    able = [node for node in read_numa_nodes() or () if node.can_run]
+    if len(able) < 2:
+        pytest.skip(f"this machine has {len(able)} NUMA nodes that this process may use")
+    try:
+        engine = find_engine()
+    except EngineMissingError:
+        pytest.skip("no engine is installed")
+    node, settings = able[-1], EngineSettings(n_ctx=256, n_threads=1, n_threads_batch=1, use_mmap=False)
+
+    with engine.open(require_sample_model(), replace(settings, cpus=node.cpu_list)) as session:
+        session.prefill(1)
+        share = local_share(session.node_bytes(), node)
+        assert share is not None
+        assert share > 0.5  # the files of Python and of the library may lie anywhere
 
 
 @pytest.mark.macos

@@ -230,7 +230,8 @@ def test_ctrl_c_keeps_the_levels_that_are_done() -> None:
     assert found.interrupted
     assert found.status is CapacityStatus.INTERRUPTED
     assert found.levels[0].level == 1.0
-    assert found.levels[0].good
+    # Whether it holds depends on how busy this machine is; that it is kept with its attempts does not.
+    assert found.levels[0].attempted > 0
     assert len(found.levels) <= 2, "the level that was interrupted counts only when it was decided"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

@@ -13,6 +13,7 @@ from suffice.errors import UsageError
 if TYPE_CHECKING:
     from suffice.loaders.model_file import ModelFile
     from suffice.loaders.shape_model import ShapeModel
+    from suffice.measure.numa import NumaNode
     from suffice.measure.request import RunRequest
     from suffice.model.demand import Demand
 
@@ -36,6 +37,7 @@ class RunOptions:
     flash_attention: str = "auto"
     mmap: bool = True
     gpu_layers: int = 0
+    nodes: tuple[NumaNode, ...] = ()  # see nodes_of; an engine on each of several copies its weights
 
     def request(self, model: ModelFile | ShapeModel, demand: Demand | None) -> RunRequest:
         """The run of one model; lengths that no flag states are those of the demand, else our defaults.
@@ -64,19 +66,35 @@ class RunOptions:
             type_k=self.kv_type,
             type_v=self.kv_type,
             flash_attention=self.flash_attention,
-            use_mmap=self.mmap,
+            use_mmap=self.mmap and len(self.nodes) <= 1,
             n_gpu_layers=self.gpu_layers,
+            nodes=self.nodes,
         )
 
 
-def default_slots(demand: Demand) -> int:
+def nodes_of(numa_node: int | None, *, per_node: bool) -> tuple[NumaNode, ...]:
+    """NUMA nodes of this machine that ``--numa-node`` or ``--per-node`` ask for; none when neither was given.
+
+    Raises:
+        UsageError: see :func:`suffice.measure.numa.choose_nodes`.
+    """
+    if numa_node is None and not per_node:
+        return ()
+    from suffice.measure.numa import choose_nodes, read_numa_nodes
+
+    return choose_nodes(read_numa_nodes(), number=numa_node, per_node=per_node)
+
+
+def default_slots(demand: Demand, *, engines: int = 1) -> int:
     """Sequences up to which the service curve of a demand is measured when nobody says; 1: none.
 
-    Its users with the margin, which is one of load, or some for a rate.
+    Its users with the margin, which is one of load, or some for a rate. Several ``engines`` side by side share the users evenly, and
+    have two slots at least: they are measured by their curves.
     """
     if demand.concurrent_users is not None:
         users = demand.concurrent_users
-        return users if users == 1 else min(math.ceil(users * demand.margin), _MOST_SLOTS)
+        slots = users if users == 1 else math.ceil(users * demand.margin / engines)
+        return min(max(slots, min(engines, 2)), _MOST_SLOTS)
     return _SLOTS_OF_A_RATE if demand.requests_per_second is not None else 1
 
 

@@ -40,6 +40,8 @@ def check(
     engine_library: options.EngineLibrary = None,
     batch: options.Batch = 1,
     slots: options.Slots = None,
+    numa_node: options.OnNode = None,
+    per_node: options.PerNode = False,
     ubatch: options.Ubatch = 512,
     kv_type: options.KvType = "f16",
     flash_attention: options.FlashAttention = "auto",
@@ -56,7 +58,7 @@ def check(
 
     Example: suffice check --model llama-2-7b:q4_0 --need 8 --margin 1.5
     """
-    from suffice.cli.asked import RunOptions, default_slots, demand_of
+    from suffice.cli.asked import RunOptions, default_slots, demand_of, nodes_of
     from suffice.cli.output import Progress, print_text, warn
     from suffice.cli.paths import check_outputs
     from suffice.cli.prospects import cheapest_machines
@@ -71,6 +73,7 @@ def check(
     from suffice.report.prospects import prospects_text
     from suffice.report.run import run_text
 
+    nodes = nodes_of(numa_node, per_node=per_node)
     demand = with_margin(demand_of(demand_file, need), margin)
     model_file = _model(model, demand, demand_file, in_slices=in_slices)
     _check_context(demand, model_file)
@@ -84,11 +87,12 @@ def check(
         threads=threads,
         prompt=prompt,
         batch=batch,
-        slots=default_slots(demand) if slots is None else slots,
+        slots=default_slots(demand, engines=max(1, len(nodes))) if slots is None else slots,
         ubatch=ubatch,
         kv_type=kv_type,
         flash_attention=flash_attention,
         mmap=mmap,
+        nodes=nodes,
     )
     request = run_options.request(model_file, demand)
     loaded = load_catalogue(catalog)  # before anything is measured: a slip in the user's file must not cost the time

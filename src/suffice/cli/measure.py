@@ -33,6 +33,8 @@ def measure(
     gpu_layers: options.GpuLayers = 0,
     batch: options.Batch = 1,
     slots: options.Slots = None,
+    numa_node: options.OnNode = None,
+    per_node: options.PerNode = False,
     ubatch: options.Ubatch = 512,
     kv_type: options.KvType = "f16",
     flash_attention: options.FlashAttention = "auto",
@@ -57,10 +59,11 @@ def measure(
         record = load_llama_bench(Path(model))
         _save(record, out)
     else:
-        from suffice.cli.asked import RunOptions
+        from suffice.cli.asked import RunOptions, nodes_of
         from suffice.cli.session import EngineChoice, run_and_save
         from suffice.loaders.reference import resolve_model
 
+        nodes = nodes_of(numa_node, per_node=per_node)
         model_file = resolve_model(model, in_slices=in_slices)
         check_outputs({"--out": out}, [*model_file.parts, prompt, engine_library])
         run_options = RunOptions(
@@ -76,6 +79,7 @@ def measure(
             flash_attention=flash_attention,
             mmap=mmap,
             gpu_layers=gpu_layers,
+            nodes=nodes,
         )
         request = run_options.request(model_file, None)
         with Progress() as progress:

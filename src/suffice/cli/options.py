@@ -48,6 +48,24 @@ Slots = Annotated[
         "It takes half of the budget. 1: not.",
     ),
 ]
+OnNode = Annotated[
+    int | None,
+    typer.Option(
+        "--numa-node",
+        min=0,
+        metavar="NODE",
+        help="Keep engine and bandwidth reading on the CPUs and the memory of this NUMA node (Linux). A mapped model file stays "
+        "where the system has read it; --no-mmap copies it to the node.",
+    ),
+]
+PerNode = Annotated[
+    bool,
+    typer.Option(
+        "--per-node",
+        help="With --slots, on a machine with several NUMA nodes: measure the service curve of one engine on each node, all at "
+        "work at the same time. Each has the slots, and a copy of the weights (--no-mmap).",
+    ),
+]
 InSlices = Annotated[
     bool,
     typer.Option(

@@ -71,6 +71,9 @@ class MachineEvidence:
     model_identity: str | None
     model_name: str | None
     memory_basis: Basis = Basis.MEASURED
+    engines: int = (
+        1  # that the machine runs side by side, one on each NUMA node; all figures and the memory are those of one
+    )
     service: ServiceCurve | None = (
         None  # what steps and chunks cost when several requests are served; None: not measured
     )
@@ -173,8 +176,10 @@ def _between(measured: list[DecodePoint], depth: float, fallback: Quantity) -> Q
 def evidence_from(record: RunRecord, name: str | None = None) -> MachineEvidence:
     """The evidence in a run record; ``name`` replaces the machine's own name."""
     measurement = record.measurement
+    engines = 1 if measurement.service is None else measurement.service.instances
     return MachineEvidence(
-        name=name or record.machine or "this machine",
+        name=_named(name or record.machine or "this machine", engines),
+        engines=engines,
         is_gpu=record.device_kind == "gpu",
         decode=_decode_points(record),
         prefill_rate=_quantity(
@@ -210,6 +215,11 @@ def evidence_from(record: RunRecord, name: str | None = None) -> MachineEvidence
         service=curve_of_record(record),
         service_uncertainty=_service_uncertainty(record),
     )
+
+
+def _named(machine: str, engines: int) -> str:
+    """A machine whose figures are those of one of several engines says so wherever it is named."""
+    return machine if engines == 1 else f"{machine}, each of {engines} engines side by side"
 
 
 def of_the_demanded_model(demand: Demand, record: RunRecord, evidence: MachineEvidence) -> MachineEvidence:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -140,6 +140,20 @@ def limits_of(demand: Demand) -> tuple[LatencyLimit, ...]:
         percent = stated.percentile if stated is not None and 1 / stated.value_s >= needed else _USUAL_PERCENTILE
         limits.append(LatencyLimit(metric="tpot_s", seconds=1 / needed, percent=percent))
     return tuple(limits)
+
+
+def share_of(demand: Demand, engines: int) -> Demand:
+    """What each of several equal engines of one machine gets: its part of the users, of the requests and of the memory.
+
+    Users are shared out evenly, requests at random: a share of Poisson arrivals is Poisson.
+    """
+    users, rate, memory = demand.concurrent_users, demand.requests_per_second, demand.memory_bytes
+    return replace(
+        demand,
+        concurrent_users=None if users is None else math.ceil(users / engines),
+        requests_per_second=None if rate is None else rate / engines,
+        memory_bytes=None if memory is None else memory / engines,
+    )
 
 
 def served_case(demand: Demand, evidence: MachineEvidence, effort: Effort | None = None) -> ServedCase | None:

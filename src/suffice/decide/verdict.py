@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from suffice.decide import words
 from suffice.decide.constraints import Constraint, Sense, check_context, constraints_for
 from suffice.decide.service import outlook
+from suffice.decide.service_load import share_of
 from suffice.decide.wording import (
     available_text,
     flip_sentence,
@@ -87,7 +88,7 @@ class Verdict:
 
 
 def decide_machine(demand: Demand, evidence: MachineEvidence, service: ServiceOutlook | None = None) -> Verdict:
-    """The verdict on one machine.
+    """The verdict on one machine. Where it runs several engines side by side, one of them is judged, under its share of the demand.
 
     Args:
         demand: what is needed.
@@ -98,6 +99,7 @@ def decide_machine(demand: Demand, evidence: MachineEvidence, service: ServiceOu
         DemandError: the model cannot hold the context that the demand needs.
     """
     check_context(demand, evidence.context_length, evidence.model_name)
+    demand = share_of(demand, evidence.engines)
     service = service or outlook(demand, evidence)
     served = None if service is None else service.served
     graded = tuple(
@@ -144,6 +146,7 @@ def grade_constraint(constraint: Constraint, evidence: MachineEvidence) -> Grade
 
 
 def plain_grade(constraint: Constraint) -> Grade:
+    """The grade that the range alone gives, with nothing taken from it for a busy machine or a slow build."""
     low, high = constraint.headroom_range
     # Headroom is compared as available >= required * margin, so that 13.5 against 9 x 1.5 is enough to the last bit.
     if low is not None and _reaches(constraint, constraint.margin):
@@ -181,6 +184,7 @@ def binding_of(judged: list[GradedConstraint]) -> GradedConstraint | None:
 
 
 def word_of(grade: Grade, *, is_gpu: bool) -> str:
+    """One of the four words for the grade of a machine."""
     if is_gpu:
         # A GPU's record says whether that GPU is enough; whether a CPU would do, it does not say.
         return words.GPU if grade in (Grade.ENOUGH, Grade.THIN) else words.UNDECIDED

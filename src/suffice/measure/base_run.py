@@ -12,6 +12,8 @@ from suffice.decide.disturbance import Disturbance, judge_disturbance
 from suffice.decide.plausibility import check_rate
 from suffice.errors import EngineCrashError
 from suffice.measure.engine.seam import EngineSettings
+from suffice.measure.engine.side_by_side import SideBySide
+from suffice.measure.numa import facts_on, local_share, pinned_to, placement_warning
 from suffice.measure.request import RunRequest, check_request, check_same_run, check_same_slots
 from suffice.measure.run_record import blank_record
 from suffice.measure.service_plan import ServiceNeeds
@@ -72,7 +74,7 @@ class Run:
 
     def __init__(self, request: RunRequest, around: Surroundings, earlier: RunRecord | None) -> None:
         self._request, self._around = request, around
-        self._facts = around.machine.facts()
+        self._facts = facts_on(around.machine.facts(), request.nodes)
         self._started_s = around.clock.now_s()
         self._warnings: list[str] = []
         self._earlier = earlier
@@ -208,7 +210,20 @@ class Run:
             n_gpu_layers=request.n_gpu_layers,
             n_sequences=request.batch,
             use_extra_buffers=self._extra_buffers,
+            cpus=request.nodes[0].cpu_list if request.nodes else None,
+            numa_node=request.nodes[0].number if request.nodes else None,
         )
+
+    def _tell_placement(self, sessions: Sequence[Session]) -> None:
+        """How much of the engine's memory lies on the node that it was placed on: known once it has evaluated something."""
+        if not self._request.nodes:
+            return
+        node, held = self._request.nodes[0], [session.node_bytes() for session in sessions]
+        shares = [share for one in held if (share := local_share(one, node)) is not None]
+        self._update(settings={**self._record.settings, "numa_local_share": min(shares, default=None)})
+        use_mmap = self._settings().use_mmap
+        told = [text for one in held if (text := placement_warning(one, node, use_mmap=use_mmap)) is not None]
+        self._warnings += told[:1]
 
     # -- service curve --------------------------------------------------------------------------------------------------
 
@@ -218,8 +233,10 @@ class Run:
         def save(service: ServiceRecord) -> None:
             self._update(measurement=replace(self._record.measurement, service=service))
 
-        contention = self._around.machine.contention(max(job.threads.decode, job.threads.prefill))
-        found = measure_service(job, self._around.clock, contention, self._around.progress, save)
+        threads = job.instances * max(job.threads.decode, job.threads.prefill)
+        with pinned_to(self._request.nodes):  # what else runs is watched on the CPUs of all of them
+            contention = self._around.machine.contention(threads)
+            found = measure_service(job, self._around.clock, contention, self._around.progress, save)
         self._warnings += found.warnings
         if found.record is not None:
             save(found.record)
@@ -244,8 +261,21 @@ class Run:
         return max(left_s, self._request.budget_s - self._request.stream_budget_s)
 
     def _open_served(self, stack: ExitStack, paths: Sequence[Path], changes: Mapping[str, Any]) -> list[Session]:
-        """Sessions for several sequences, which the stack closes."""
-        return [stack.enter_context(self._open(path, **changes)) for path in paths]
+        """Sessions for several sequences, which the stack closes; on several nodes each is one on every node."""
+        if self._request.instances == 1:
+            return [stack.enter_context(self._open(path, **changes)) for path in paths]
+        return [stack.enter_context(SideBySide(self._open_on_nodes(stack, path, changes))) for path in paths]
+
+    def _open_on_nodes(self, stack: ExitStack, path: Path, changes: Mapping[str, Any]) -> list[Session]:
+        """A session on every node, its weights copied there: where they are not, it is said."""
+        sessions: list[Session] = []
+        for node in self._request.nodes:
+            placed = {**changes, "cpus": node.cpu_list, "numa_node": node.number}
+            session = stack.enter_context(self._open(path, **placed))
+            warning = placement_warning(session.node_bytes(), node, use_mmap=False)
+            self._warnings += [] if warning is None or warning in self._warnings else [warning]
+            sessions.append(session)
+        return sessions
 
     # -- judging the run ----------------------------------------------------------------------------------------------
 

@@ -69,9 +69,9 @@ class FileRun(Run):
         needed = (request.model.shape.file_bytes or 0) + kv
         if needed <= self._facts.memory_usable_bytes:
             return True
-        self._warnings.append(
-            f"not run: the model needs {format_memory(needed)} and {format_memory(self._facts.memory_usable_bytes)} can be used"
-        )
+        where = " by an engine on its NUMA node" if request.nodes else ""
+        usable = format_memory(self._facts.memory_usable_bytes)
+        self._warnings.append(f"not run: the model needs {format_memory(needed)} and {usable} can be used{where}")
         return False
 
     def _measure_engine(self) -> None:
@@ -132,6 +132,7 @@ class FileRun(Run):
         fields = measured(state, self._record.measurement, load, session)
         fields["measurement"] = replace(fields["measurement"], budget_s=self._request.budget_s)
         self._update(**fields)
+        self._tell_placement([self._session])
         readings = [] if self._request.slots == 1 else self._serve(self._service_job(threads, plan, state))
         self._judge(reading, *readings)
 
@@ -158,6 +159,7 @@ class FileRun(Run):
             threads=threads,
             open_sessions=open_sessions,
             fits=self._holds,
+            instances=request.instances,
             earlier=service,
         )
 

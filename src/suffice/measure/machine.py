@@ -95,14 +95,21 @@ def _record(read: Estimate, **facts: Any) -> BandwidthRecord:  # the record's ow
 
 
 class RealMachine:
-    """This machine."""
+    """This machine, as the calling thread may use it: one that is pinned to some CPUs sees those."""
 
     def __init__(self) -> None:
         self._limits = read_cpu_limits()
         self._cpu = read_cpu_facts(cpus=self._limits.cpus)
 
+    def _look(self) -> None:
+        """Read CPUs and caches again where the affinity is another one than the last time."""
+        limits = read_cpu_limits()
+        if limits.cpus != self._limits.cpus:
+            self._limits, self._cpu = limits, read_cpu_facts(cpus=limits.cpus)
+
     def facts(self) -> MachineFacts:
         """Read now: the usable memory changes from call to call."""
+        self._look()
         memory = read_memory_limits()
         environment = describe_environment(cpu=self._cpu, limits=self._limits, memory=memory)
         return MachineFacts(
@@ -117,11 +124,13 @@ class RealMachine:
 
     def bandwidth(self, *, budget_s: float, progress: Callable[[str], None] | None = None) -> BandwidthRecord:
         """See :func:`suffice.measure.bandwidth.measure_bandwidth`."""
+        self._look()
         result = measure_bandwidth(self._limits, self._cpu, read_memory_limits(), budget_s=budget_s, progress=progress)
         return bandwidth_record(result)
 
     def bandwidth_again(self, first: BandwidthRecord) -> BandwidthRecord | None:
         """Same kernel, threads and buffer, a fraction of a second."""
+        self._look()
         memory = read_memory_limits()
         if first.kernel is None or first.threads is None or first.buffer_bytes is None:
             return None
@@ -143,6 +152,7 @@ class RealMachine:
 
     def cache_bandwidth(self, working_set_bytes: int, *, budget_s: float) -> BandwidthRecord | None:
         """Reads a buffer of the model's size over and over."""
+        self._look()
         memory = read_memory_limits()
         size = max(working_set_bytes, MIN_WORKING_SET_BYTES)
         if size > memory.usable_bytes // 4:
@@ -153,10 +163,12 @@ class RealMachine:
 
     def contention(self, threads: int) -> Contention:
         """Counters of this system, our process and its children taken out."""
+        self._look()
         return ContentionMonitor(system_counters(self._limits), self._limits, threads=threads)
 
     def cache_evictor(self) -> Callable[[], None] | None:
         """Reads a buffer a little larger than the last-level cache; as large as memory allows where that is little."""
+        self._look()
         llc_bytes = self._cpu.llc_bytes
         if llc_bytes is None:
             return None

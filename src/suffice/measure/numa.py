@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from suffice.errors import SufficeError, UsageError
 from suffice.measure.limits import read_cpu_limits
 from suffice.measure.system_files import format_cpu_list, parse_cpu_list, read_text, to_int
-from suffice.units import KIB
+from suffice.units import KIB, MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 _NODES: Final = "sys/devices/system/node"
 # What the kernel can give up at once; it writes no MemAvailable for a node.
 _DROPPABLE: Final = ("Active(file)", "Inactive(file)", "SReclaimable")
-# Stacks, the library and Python lie where they were loaded first; weights and caches are nearly all of the rest.
 LEAST_LOCAL_SHARE: Final = 0.9
+# The files of Python and of the engine's library lie where somebody read them first; weights and caches are nearly all of the rest.
+_PROGRAM_BYTES: Final = 256 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,9 +158,10 @@ def local_share(node_bytes: Mapping[int, int] | None, node: NumaNode) -> float |
     return None if node_bytes is None or total == 0 else node_bytes.get(node.number, 0) / total
 
 
-def placement_warning(share: float | None, node: NumaNode, *, use_mmap: bool) -> str | None:
-    """A sentence where too much of an engine's memory lies on other nodes; None: nothing to say."""
-    if share is None or share >= LEAST_LOCAL_SHARE:
+def placement_warning(node_bytes: Mapping[int, int] | None, node: NumaNode, *, use_mmap: bool) -> str | None:
+    """A sentence where much of an engine's memory lies on other nodes; None: nothing to say."""
+    share, total = local_share(node_bytes, node), sum((node_bytes or {}).values())
+    if share is None or share >= LEAST_LOCAL_SHARE or total * (1 - share) <= _PROGRAM_BYTES:
         return None
     why = (
         "the system had read the model file before and keeps it where it is; --no-mmap copies it to the node"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from suffice.loaders.model_file import ModelFile
     from suffice.loaders.shape_model import ShapeModel
     from suffice.measure.machine import MachineFacts
+    from suffice.measure.numa import NumaNode
     from suffice.records.schema import RunRecord
 
 DEFAULT_BUDGET_S: Final = 40.0
@@ -55,8 +56,14 @@ class RunRequest:
     flash_attention: str = "auto"
     use_mmap: bool = True
     n_gpu_layers: int = 0
+    nodes: tuple[NumaNode, ...] = ()  # that the run is placed on; the single stream is that of the first
     slices: SliceChoice = SliceChoice.AUTO
     rule: StoppingRule = field(default_factory=StoppingRule)
+
+    @property
+    def instances(self) -> int:
+        """Engines that serve side by side: one on each node."""
+        return max(1, len(self.nodes))
 
     @property
     def stream_budget_s(self) -> float:
@@ -85,7 +92,10 @@ def check_request(request: RunRequest, facts: MachineFacts) -> None:
         UsageError: with the flag and what is possible.
     """
     if request.threads is not None and request.threads > facts.usable_cpus:
-        raise UsageError(f"--threads {request.threads}: this process may use {facts.usable_cpus} CPUs at once")
+        where = " of that node" if request.nodes else ""
+        raise UsageError(f"--threads {request.threads}: this process may use {facts.usable_cpus} CPUs{where} at once")
+    if request.instances > 1 and request.slots == 1:
+        raise UsageError("--per-node measures the service curve of an engine on each node; give --slots N, 2 at least")
     if request.flash_attention not in FLASH_ATTENTION_CHOICES:
         raise UsageError(f"--flash-attention {request.flash_attention}: choose {', '.join(FLASH_ATTENTION_CHOICES)}")
     if not 1 <= request.batch <= request.n_ubatch:
@@ -137,6 +147,10 @@ def check_same_slots(earlier: RunRecord, request: RunRequest) -> None:
     if service is not None and service.slots != request.slots:
         raise UsageError(
             f"the record to resume was made with --slots {service.slots}; leave out --resume or use the same"
+        )
+    if service is not None and service.instances != request.instances:
+        raise UsageError(
+            f"the record to resume has the service curve of {service.instances} engines side by side; leave out --resume"
         )
 
 

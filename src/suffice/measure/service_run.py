@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.errors import EngineError
 from suffice.measure.series import warm_up
+from suffice.measure.service_nodes import COMPARISON_SHARE, slowdown_words
 from suffice.measure.service_plan import (
     PassKind,
     PassPoint,
@@ -63,6 +64,7 @@ class ServiceJob:
         open_sessions: sessions for so many sequences with room for so many tokens each, entered on a stack that closes them.
         fits: whether the memory holds these.
         n_sessions: that will be opened.
+        instances: engines that each of these sessions stands for (:mod:`suffice.measure.engine.side_by_side`).
         whole: None where the model itself is run.
         earlier: the part that an interrupted run has measured.
         single: see :class:`~suffice.measure.service_series.ServiceSeries`.
@@ -76,6 +78,7 @@ class ServiceJob:
     open_sessions: Callable[[ExitStack, int, int], Sequence[Session]]
     fits: Callable[[int, int], bool]
     n_sessions: int = 1
+    instances: int = 1
     whole: WholeModel | None = None
     earlier: ServiceRecord | None = None
     single: bool = False
@@ -105,7 +108,8 @@ def measure_service(
     Raises:
         EngineError: the engine failed later; what was measured before was saved.
     """
-    planner = ServicePlanner(needs=job.needs, budget_s=job.budget_s, fits=job.fits)
+    budget_s = job.budget_s if job.instances == 1 else job.budget_s * (1 - COMPARISON_SHARE)
+    planner = ServicePlanner(needs=job.needs, budget_s=budget_s, fits=job.fits)
     context_tokens, sequences = context_of(planner.whole.points()), planner.whole.batches[-1]
     state = ServiceState(n_sessions=job.n_sessions, rows=_earlier_rows(job))
 
@@ -134,12 +138,15 @@ def measure_service(
             between=between,
         )
         contention.start()  # not before: it counts the processes that are there by then as ours
-        ServiceRunner(sessions, clock, state, series).run()
+        runner = ServiceRunner(sessions, clock, state, series)
+        runner.run()
         reading = contention.stop()
+        compared = slowdown_words(runner, sessions, job.budget_s * COMPARISON_SHARE, progress)
     repetitions = {point: state.repetitions(point) for point in state.rows}
     kept = kept_points(job.needs, repetitions)
     state.rows = {point: rows for point, rows in state.rows.items() if point in kept}
-    return MeasuredService(record=record(), reading=reading, warnings=_warnings(job, record(), repetitions))
+    warnings = (*compared, *_warnings(job, record(), repetitions))
+    return MeasuredService(record=record(), reading=reading, warnings=warnings)
 
 
 def estimate_speed(step_s: Mapping[DecodeAt, float], token_s: float, *, can_cut: bool = True) -> SpeedEstimate:
@@ -160,6 +167,7 @@ def service_record(state: ServiceState, job: ServiceJob, context_tokens: int | N
     passes = {kind: tuple(_pass(state, point, job.whole) for point in _of_kind(state, kind)) for kind in PassKind}
     return ServiceRecord(
         slots=job.needs.slots,
+        instances=job.instances,
         context_tokens=context_tokens,
         decode_threads=job.threads.decode,
         prefill_threads=job.threads.prefill,

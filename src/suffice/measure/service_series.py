@@ -173,12 +173,20 @@ class ServiceRunner:
 
     def _visit(self, point: PassPoint) -> None:
         before_s, filled_s = self._clock.now_s(), self._filled_s
+        self.state.add(point, self.repeat(point))
+        self._costs.see(point, self._clock.now_s() - before_s - (self._filled_s - filled_s))
+
+    def repeat(self, point: PassPoint) -> list[float]:
+        """One repetition of a point, a value of each session; it is not added to the curve."""
         measured: list[list[float]] = [[] for _ in self._sessions]
         for _ in range(SINGLE_TURNS if self._series.single else 1):
             for index in range(len(self._sessions)):
                 measured[index] += self._passes(index, point)
-        self.state.add(point, [median(own) for own in measured])
-        self._costs.see(point, self._clock.now_s() - before_s - (self._filled_s - filled_s))
+        return [median(own) for own in measured]
+
+    def repeat_s(self, point: PassPoint) -> float:
+        """About how long one more repetition of a point takes."""
+        return self._costs.visit_s(point)
 
     def _passes(self, index: int, point: PassPoint) -> tuple[float, ...]:
         """The timed passes of one session."""

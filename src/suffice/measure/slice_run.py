@@ -12,6 +12,7 @@ from suffice.measure.attention import PLAIN_CACHE_TYPES, AttentionProbe, probe_d
 from suffice.measure.base_run import CACHE_MULTIPLE, Run, Surroundings, context_to_open
 from suffice.measure.expert_count import count_experts
 from suffice.measure.file_run import FileRun
+from suffice.measure.numa import facts_on
 from suffice.measure.request import RunRequest, SliceChoice
 from suffice.measure.run_record import device_fields, settings_record
 from suffice.measure.series import DecodeAt, SeriesPlan, ThreadChoice, shortened, sweep_threads, warm_up
@@ -74,7 +75,7 @@ def run_shape(request: RunRequest, model: ShapeModel, around: Surroundings, earl
         raise UsageError(
             "--prompt needs the model's own vocabulary, which a stand-in does not have; give its GGUF file"
         )
-    facts = around.machine.facts()
+    facts = facts_on(around.machine.facts(), request.nodes)
     if _takes_whole(request.slices, model, facts.llc_bytes):
         design = whole_model(model.header)
         around.progress("writing a stand-in of the whole model")
@@ -306,6 +307,7 @@ class SliceRun(Run):
             peak_rss_bytes=None if None in peaks else sum(peak or 0 for peak in peaks),
         )
         self._update(**fields)
+        self._tell_placement(self._sessions)
         self._close()  # sessions of the service curve, and the buffer that reads the bandwidth again, need the room
         self._tell_residuals()
         readings = []
@@ -340,6 +342,7 @@ class SliceRun(Run):
             open_sessions=open_sessions,
             fits=self._holds,
             n_sessions=len(paths),
+            instances=self._request.instances,
             whole=WholeModel(
                 counts=tuple(self._design.counts(one) for one in self._design.plans),
                 full_counts=self._design.full_counts,

@@ -40,9 +40,9 @@ def check_service(record: RunRecord, *, source: str) -> None:
 
 
 def _check_head(service: ServiceRecord, source: str) -> None:
-    counts = (service.slots, service.context_tokens, service.decode_threads, service.prefill_threads)
+    counts = (service.slots, service.instances, service.context_tokens, service.decode_threads, service.prefill_threads)
     if any(count is not None and count < 1 for count in counts):
-        raise RecordError(f"{source}: the service curve has slots, room or threads that are not positive")
+        raise RecordError(f"{source}: the service curve has slots, engines, room or threads that are not positive")
     if len(service.decode) + len(service.prefill) > _MOST_POINTS:
         raise RecordError(f"{source}: the service curve has more than {_MOST_POINTS} points; nothing measures so many")
 

@@ -234,9 +234,14 @@ class ServicePass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceRecord:
-    """The service curve: what a step costs when several requests are served, measured in process."""
+    """The service curve: what a step costs when several requests are served, measured in process.
 
-    slots: int  # largest number of sequences that was asked for
+    With several ``instances`` the machine runs so many engines side by side, one on each NUMA node, and serves so many times the slots. The
+    curve is that of one of them while all are at work, at each repetition the slowest.
+    """
+
+    slots: int  # largest number of sequences that was asked for, of one engine
+    instances: int = 1  # engines that ran side by side, each with these slots and with weights of its own
     context_tokens: int | None = None  # room that each sequence had
     decode_threads: int | None = None  # of a step of one sequence
     prefill_threads: int | None = None  # of every pass of more than one token, as in llama.cpp

@@ -158,7 +158,7 @@ class Turns:
         last, self._last = self._last, worker
         if last is not None and last is not worker and last.is_open:
             with contextlib.suppress(EngineError):  # if it died or hangs, its own next request says so
-                _guarded(last, "settle", {}, timeout_s)
+                guarded(last, "settle", {}, timeout_s)
 
 
 class LlamaCppClient:
@@ -224,8 +224,8 @@ class LlamaCppClient:
 
     def node_bytes(self) -> dict[int, int] | None:
         """Resident memory of the worker now, by NUMA node."""
-        told: list[list[int]] | None = self._ask("node_bytes")
-        return None if told is None else {node: n_bytes for node, n_bytes in told}
+        told: list[tuple[int, int]] | None = self._ask("node_bytes")
+        return None if told is None else dict(told)
 
     def close(self) -> None:
         """End the worker."""
@@ -244,7 +244,7 @@ class LlamaCppClient:
         return self._ask(operation, **arguments)
 
     def _ask(self, operation: str, **arguments: Any) -> Any:  # noqa: ANN401 - JSON values both ways
-        return _guarded(self._worker, operation, arguments, self.timeout_s)
+        return guarded(self._worker, operation, arguments, self.timeout_s)
 
 
 class LlamaCppEngine:
@@ -279,7 +279,7 @@ class LlamaCppEngine:
             "evict_first": evict_first,
         }
         try:
-            facts = protocol.facts_from_json(_guarded(worker, "open", arguments, self.timeouts.open_s))
+            facts = protocol.facts_from_json(guarded(worker, "open", arguments, self.timeouts.open_s))
         except EngineError:
             worker.close(kill=True)
             raise
@@ -290,8 +290,8 @@ class LlamaCppEngine:
         worker = WorkerProcess()
         try:
             if cpus is not None:  # before the library is loaded: OpenMP counts the CPUs only once
-                _guarded(worker, "pin", {"cpus": cpus}, self.timeouts.load_s)
-            told = _guarded(worker, "load", protocol.choice_to_json(self.choice), self.timeouts.load_s)
+                guarded(worker, "pin", {"cpus": cpus}, self.timeouts.load_s)
+            told = guarded(worker, "load", protocol.choice_to_json(self.choice), self.timeouts.load_s)
         except EngineError:
             worker.close(kill=True)
             raise
@@ -324,7 +324,7 @@ def describe_exit(code: int | None) -> tuple[str, str]:
     return f"died of {name}", hints.get(name, "")
 
 
-def _guarded(worker: WorkerProcess, operation: str, arguments: dict[str, Any], timeout_s: float) -> Any:  # noqa: ANN401
+def guarded(worker: WorkerProcess, operation: str, arguments: dict[str, Any], timeout_s: float) -> Any:  # noqa: ANN401
     """Ask, and let no worker outlive an interruption: its answer would be taken for that of the next request."""
     try:
         return worker.ask(operation, arguments, timeout_s)

@@ -247,6 +247,16 @@ class LlamaCppSession:
 
     def _new_context(self, model: Path) -> int:
         wanted = self._settings
+        context: int | None = self._binding.call("llama_init_from_model", self._model, self._context_params())
+        if not context:
+            raise EngineError(
+                f"the engine cannot open a context of {wanted.n_sequences} x {wanted.n_ctx} tokens for {model.name}: "
+                f"{self._last_words()}"
+            )
+        return context
+
+    def _context_params(self) -> Any:  # noqa: ANN401 - a struct whose fields depend on the library
+        wanted = self._settings
         params = self._binding.default_context_params()
         params.n_ctx, params.n_seq_max = wanted.n_ctx * wanted.n_sequences, wanted.n_sequences
         params.n_batch, params.n_ubatch = wanted.n_batch, wanted.n_ubatch
@@ -259,13 +269,7 @@ class LlamaCppSession:
         params.offload_kqv = params.op_offload = wanted.n_gpu_layers != 0
         if self._watch is not None:
             params.cb_eval = ctypes.cast(self._watch.callback, ctypes.c_void_p)
-        context: int | None = self._binding.call("llama_init_from_model", self._model, params)
-        if not context:
-            raise EngineError(
-                f"the engine cannot open a context of {wanted.n_sequences} x {wanted.n_ctx} tokens for {model.name}: "
-                f"{self._last_words()}"
-            )
-        return context
+        return params
 
     def _verify_settings(self) -> None:
         """Read the settings back: a value that arrived elsewhere means that the struct layout was misjudged."""

@@ -58,7 +58,7 @@ class EngineSettings:
     n_gpu_layers: int = 0  # 0: nothing is given to a GPU, and GPU devices are not used for prefill either
     use_extra_buffers: bool = True  # weights repacked for the CPU (AMX, REPACK); False only where that crashes
     n_sequences: int = 1  # texts that the session can hold at a time, each with a cache of n_ctx tokens of its own
-    cpus: str | None = None  # that its threads may run on, as the kernel writes them ("0-3,8"); None: all that we may use
+    cpus: str | None = None  # where its threads may run, as the kernel writes it: "0-3,8"; None: on all that we may use
     numa_node: int | None = None  # that these CPUs are of, for the record
     watch_experts: bool = False  # for experts_touched; slows every step, so such a session's times mean nothing
 

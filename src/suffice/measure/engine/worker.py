@@ -22,6 +22,7 @@ from suffice.measure.engine import protocol
 from suffice.measure.engine.binding import Binding
 from suffice.measure.engine.llama_cpp import LlamaCppSession
 from suffice.measure.engine.quantize import quantize_file
+from suffice.measure.engine.text_worker import TextOperations
 from suffice.measure.system_files import parse_cpu_list, read_node_bytes
 from suffice.units import KIB
 
@@ -59,6 +60,7 @@ class Worker:
             "node_bytes": lambda _: node_bytes(),
             "pin": lambda args: pin(**args),
             "settle": lambda _: settle(),
+            **TextOperations(self._loaded).table(),
         }
 
     def answer(self, line: str) -> str:
