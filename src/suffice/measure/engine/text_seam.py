@@ -132,7 +132,9 @@ class TextSession(Protocol):
     def choice_logprobs(self, questions: Iterable[ChoiceQuestion]) -> Iterator[tuple[tuple[float, ...], ...]]:
         """For each question in order, for each of its choices, the natural log-probability of each of its tokens.
 
-        A prefix is read once for all its choices, and small questions are read together.
+        A prefix is read once for all its choices, and small questions are read together. What is read together is rounded together: with
+        quantized weights a question's numbers move a little with its neighbours (docs/items.md). Asked one question a call they do not,
+        which takes half as long again for short ones.
 
         Raises:
             EngineError: an empty prefix or choice, or one that does not fit into ``n_ctx``; those before it were answered.
