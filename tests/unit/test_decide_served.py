@@ -20,6 +20,7 @@ from suffice.decide.served import decide_served, servers_of
 from suffice.decide.verdict import Grade
 from suffice.load.mock_script import Pace
 from suffice.load.mock_server import served_in_thread
+from suffice.loaders.load_results import load_results
 from suffice.model.demand import Demand, DemandKind, Lengths, Limit, single_stream_need
 from suffice.model.served import LoadKind, Mapping, ServedLengths, ServedTimes, rate_level, users_problem
 from suffice.model.served_range import served_range
@@ -229,6 +230,94 @@ def test_a_scheduled_job_has_to_fit_into_its_window() -> None:
 
     assert found.verdict == words.CPU
     assert found.constraints[0].constraint.name == "wall_time_s"
+
+
+@pytest.mark.parametrize("is_daily", [True, False])
+def test_the_next_load_of_a_job_is_the_rate_inside_its_window(*, is_daily: bool) -> None:
+    """200,000 requests in 6 h are 9.26 a second, and 15.28 with the margin and a tenth for chance, whether stated by the day or not."""
+    job = rate_demand(
+        kind=DemandKind.SCHEDULED,
+        ttft=None,
+        requests_per_second=200_000 / 86_400,
+        rate_is_daily=is_daily,
+        window_s=6 * 3600.0,
+    )
+
+    found = verdict(job, load(8, users=True, requests_per_s=1.0))
+
+    assert found.settle is not None
+    assert "--rate 15.28 " in found.settle
+
+
+def test_a_load_that_shows_nothing_says_why() -> None:
+    """Failures, ends on both sides of a limit, longer lengths that failed: never an empty reason."""
+    long = ServedLengths(mean=500, p95=500)
+    loads = {
+        "22 of 222 failed, so P95 of TTFT has no upper end": load(6, failed=22),
+        "20 of 200 were cut off, so P95 of TTFT has no upper end": load(6, cut_off=20),
+        "its limit of 500.0 ms lies in between": load(6, ttft_s=0.35),
+        "its lengths are longer than the demand's (prompts 500, P95 500": load(4, ttft_s=2, prompt=long),
+    }
+
+    for reason, one in loads.items():
+        found = verdict(rate_demand(), one)
+        assert found.grade is Grade.OPEN
+        assert reason in found.constraints[0].constraint.note
+
+
+@pytest.mark.parametrize("file", sorted(path.name for path in DATA.glob("*.json")))
+@pytest.mark.parametrize("asks_for", ["rate", "users"])
+def test_no_file_of_a_tool_shows_nothing_without_a_reason(file: str, asks_for: str) -> None:
+    """Each sample, most of them with failures, against a demand of its own lengths: held, failed, or open with a reason."""
+    fields = {"requests_per_second": None, "concurrent_users": 2} if asks_for == "users" else {}
+    lengths = {"prompt_tokens": Lengths(p50=16, p95=16), "output_tokens": Lengths(p50=16, p95=16)}
+
+    (evidence,) = servers_of(load_results(DATA / file), [False])
+    found = decide_served(rate_demand(**fields, **lengths), evidence)
+
+    assert all(one.reasons for one in found.standings if not one.shows_holding and not one.shows_failing)
+    assert ": ." not in found.verdict.reason
+
+
+def test_a_number_without_an_interval_says_of_how_many_attempts() -> None:
+    """Twelve attempts are no repetition; failures leave the upper end open, and are no "at most without end"."""
+    few = decision_text(decide(rate_demand(), [], [server(load(6, count=12))]))
+    failing = decide(rate_demand(), [], [server(load(4, failed=22))])
+    text = decision_text(failing) + served_text(failing.served)
+
+    assert "(12 attempts, no interval, measured)" in few
+    assert "repetition" not in few
+    assert "no upper end known" in text
+    assert "at most without end" not in text
+    assert "to without end" not in text
+
+
+def test_under_load_only_the_capacity_says_what_would_change_the_verdict() -> None:
+    """Limits are kept at the demanded load, and the margin is one of load: another limit would have another capacity."""
+    found = verdict(rate_demand(tpot=Limit(value_s=0.1, percentile=95)), load(6), load(9, ttft_s=2))
+
+    assert found.flips == (
+        "load: enough up to 4 requests/s (with margin 1.5), holds without the margin up to 6 requests/s, fails above 9 requests/s",
+    )
+
+
+def test_a_demand_of_no_more_than_the_flip_is_enough() -> None:
+    """What is said of 4 requests/s is what a demand of 4 gets."""
+    loads = (load(6), load(9, ttft_s=2))
+
+    assert "enough up to 4 requests/s" in verdict(rate_demand(requests_per_second=5.0), *loads).flips[0]
+    assert verdict(rate_demand(requests_per_second=4.0), *loads).verdict == words.CPU
+    assert verdict(rate_demand(requests_per_second=4.1), *loads).verdict == words.CPU_THIN
+
+
+def test_one_user_is_no_users() -> None:
+    """The word follows the number."""
+    users = rate_demand(requests_per_second=None, concurrent_users=2)
+
+    text = decision_text(decide(users, [], [server(load(1, users=True), load(2, users=True, ttft_s=2))]))
+
+    assert "1 users" not in text
+    assert "1 user " in text
 
 
 def test_without_being_told_what_it_runs_on_the_word_stays_open() -> None:

@@ -63,7 +63,7 @@ def test_failures_count_as_infinite_and_are_shown_apart() -> None:
     """Pitfall 26: half of 40 attempts failed: P90 of all is unbounded, of the successes it is finite."""
     summary = summary_of([row(index) if index % 2 else failed(index) for index in range(80)])
 
-    p50, p90, _ = summary.ttft.attempts
+    p50, p90, _, _ = summary.ttft.attempts
     assert (summary.attempted, summary.succeeded, summary.failed) == (80, 40, 40)
     assert summary.failures == ((Outcome.HTTP_ERROR, 40),)
     assert p50.value is None
@@ -73,11 +73,23 @@ def test_failures_count_as_infinite_and_are_shown_apart() -> None:
 
 def test_p99_of_thirty_requests_is_no_number() -> None:
     """Pitfall 27: it is marked unsupported and has no value, while P50 has both."""
-    p50, p90, p99 = summary_of([row(index) for index in range(30)]).ttft.attempts
+    p50, p90, p95, p99 = summary_of([row(index) for index in range(30)]).ttft.attempts
 
     assert p50.supported
     assert (p90.supported, p90.needed) == (False, 36)
+    assert (p95.supported, p95.needed) == (False, 72)
     assert (p99.value, p99.needed, p99.observed) == (None, 368, 1.0)
+
+
+def test_p95_is_there_from_72_requests_on() -> None:
+    """It is the percentile of limits: 72 attempts have it, 71 do not."""
+    few, enough = (
+        next(one for one in summary_of([row(index) for index in range(count)]).ttft.attempts if one.fraction == 0.95)
+        for count in (71, 72)
+    )
+
+    assert few.value is None
+    assert enough.value == 1.0
 
 
 def test_warm_up_is_in_no_percentile_but_is_part_of_the_flow() -> None:

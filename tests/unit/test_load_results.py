@@ -251,6 +251,15 @@ def test_an_older_vllm_file_has_bounds_only(tmp_path: Path) -> None:
     assert load.tpot.mean_s == pytest.approx(document("vllm-0.33.0-detailed.json")["mean_tpot_ms"] / 1000, rel=1e-3)
 
 
+def test_vllm_requests_that_never_came_back_have_failed(tmp_path: Path) -> None:
+    """1000 were to be sent, 76 are done and 4 failed: 924 failures, not 4; more than were to be sent cannot be."""
+    (load,) = changed(tmp_path, "vllm-0.33.0-rate.json", lambda content: content.update(num_prompts=1000))
+
+    assert (load.attempted, load.failed) == (1000, 1000 - document("vllm-0.33.0-rate.json")["completed"])
+    with pytest.raises(RecordError, match="num_prompts"):
+        changed(tmp_path, "vllm-0.33.0-rate.json", lambda content: content.update(num_prompts=10))
+
+
 def test_vllm_with_a_rate_and_a_cap_holds_back_requests(tmp_path: Path) -> None:
     """The wait for --max-concurrency is not in its TTFT, so that is a lower bound of what users wait."""
     (load,) = changed(tmp_path, "vllm-0.33.0-rate.json", lambda content: content.update(max_concurrency=2))

@@ -60,9 +60,10 @@ def test_a_run_has_its_names_and_its_raw_rows() -> None:
 
     assert next(iter(read)) == "load_schema_version"
     assert (read["attempted"], read["failed"], read["attainment"]) == (8, 0, 1.0)
-    assert all(set(read[name]) >= {"p50", "p90", "p99", "intervals"} for name in ("ttft_s", "tpot_s", "e2e_s"))
+    assert all(set(read[name]) >= {"p50", "p90", "p95", "p99", "intervals"} for name in ("ttft_s", "tpot_s", "e2e_s"))
     assert read["ttft_s"]["p50"] > 0
     assert read["ttft_s"]["p99"] is None
+    assert read["ttft_s"]["of_attempts"]["p95"]["samples_needed"] == 72
     assert read["ttft_s"]["of_attempts"]["p99"]["samples_needed"] == 368
     assert read["goodput_requests_per_second"] > 0
     assert read["output_tokens_per_second"] > 0
@@ -231,8 +232,26 @@ def test_the_command_reports_in_words() -> None:
 
     assert "open loop, 50 requests/s, poisson arrivals" in done.stdout
     assert "8 attempts, 0 failed" in done.stdout
-    assert "unsupported: 8 of 368 requests" in done.stdout
+    assert "needs 72 requests, had 8" in done.stdout
+    assert "needs 368 requests, had 8" in done.stdout
+    assert done.stdout.index("P90") < done.stdout.index("P95") < done.stdout.index("P99")
     assert "attainment" in done.stdout
+    assert "requests/s scheduled (asked for: 50, in random gaps)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--rate", "50", "--arrivals", "constant", "--requests", "8"), "scheduled (asked for: 50),"),
+        (("--ramp", "20:40", "--duration", "500ms"), "scheduled (asked for: 20 to 40),"),
+    ],
+)
+def test_the_asked_rate_stands_beside_the_scheduled_one(arguments: tuple[str, ...], words: str) -> None:
+    """Whatever the gaps, and for a ramp both of its ends."""
+    with served_in_thread(lambda _: Pace().answer()) as server:
+        text = cli(server.url, *arguments, "--output-tokens", "8").stdout
+
+    assert words in text
 
 
 def test_a_ramp_is_reported_part_by_part() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.records import estimate
-from suffice.decide.plausibility import Plausibility, check_rate
+from helpers.records import estimate, run_record
+from suffice.decide.plausibility import Plausibility, check_rate, contradictions_in
+from suffice.records.schema import BandwidthRecord, ModelRecord, ServicePass, ServiceRecord
 from suffice.stats import estimate_from
 
 if TYPE_CHECKING:
@@ -48,3 +50,22 @@ def test_beyond_both_intervals_is_a_contradiction() -> None:
     (sentence,) = found.contradictions
     for words in ("decode 10 tokens/s", "ceiling of 8", "10.00 GB/s", "doubt the bandwidth reading", "bytes per token"):
         assert words in sentence
+
+
+def test_a_step_of_the_service_curve_cannot_be_shorter_than_reading_the_weights() -> None:
+    """10 GB/s over 1 GB are 0.1 s a step, also one of eight sequences: 0.2 s is one, 0.05 s contradicts, and is said once."""
+    record = replace(
+        run_record(decode=5.0),
+        bandwidth_before=BandwidthRecord(read_bytes_per_s=1e10),
+        bandwidth_after=None,
+        model=ModelRecord(streamed_bytes=1e9),
+    )
+
+    def found(step_s: float) -> tuple[str, ...]:
+        passes = tuple(ServicePass(size=size, depth=0, seconds=(step_s,) * 8) for size in (1, 8))
+        service = ServiceRecord(slots=8, decode=passes)
+        return contradictions_in(replace(record, measurement=replace(record.measurement, service=service)))
+
+    assert found(0.2) == ()
+    assert len(found(0.05)) == 1
+    assert "decode step of 1" in found(0.05)[0]

@@ -16,10 +16,11 @@ from suffice.decide.compare import decide
 from suffice.decide.evidence import evidence_from
 from suffice.decide.service import Served, drain_s, outlook
 from suffice.decide.service_curves import BATCH_OVERHEAD, SIMULATION_ERROR, curve_ends
-from suffice.decide.service_load import served_case, slots_that_fit
+from suffice.decide.service_load import limits_of, served_case, slots_that_fit
 from suffice.decide.service_table import load_table
 from suffice.decide.verdict import decide_machine
 from suffice.decide.wording import machines_sentence
+from suffice.errors import DemandError
 from suffice.model.basis import Basis
 from suffice.model.demand import Demand, DemandKind, Lengths, Limit
 from suffice.model.prefill_curve import PrefillCurve
@@ -352,6 +353,166 @@ def test_the_table_goes_from_little_to_more_than_the_capacity() -> None:
     assert rows[0].output_tokens_per_second < rows[-1].output_tokens_per_second
 
 
+@pytest.mark.parametrize("machine", [with_curve(GAINING), evidence(decode=200, prefill=1000)])
+@pytest.mark.parametrize("load", [{"requests_per_second": 1.0}, {"requests_per_second": 4.0}, {"concurrent_users": 3}])
+def test_the_table_keeps_the_limits_at_the_capacity(load: dict[str, float], machine: MachineEvidence) -> None:
+    """The rows are of the search's own runs: those up to the capacity are within every limit, and one beyond it by a fifth is not."""
+    served = _served(chat(**load, ttft=Limit(value_s=0.7, percentile=95)), machine)
+    assert served.capacity is not None
+    seconds = {limit.metric: limit.seconds for limit in served.case.limits}
+
+    rows = load_table(served)
+
+    (at_capacity,) = [row for row in rows if row.load == served.capacity.point]
+    assert at_capacity.missed == ()
+    assert at_capacity.ttft_s <= seconds["ttft_s"]
+    assert at_capacity.tpot_s <= seconds["tpot_s"]
+    assert max(rows, key=lambda row: row.load).missed != ()
+
+
+def test_the_table_of_a_load_that_only_the_fast_end_holds_has_the_slots_of_the_capacity() -> None:
+    """Between the ends other slots are simulated at the demanded load than those that carry the capacity; the row at it holds all the same."""
+    machine, limit = with_curve(GAINING), Limit(value_s=0.7, percentile=95)
+    capacity = _served(chat(requests_per_second=1.0, ttft=limit), machine).capacity
+    assert capacity is not None
+
+    for factor in (1.1, 1.5, 2, 4):
+        served = _served(chat(requests_per_second=capacity.point * factor, ttft=limit), machine)
+        found = [row.missed for row in load_table(served) if served.capacity and row.load == served.capacity.point]
+        assert found == [()]
+
+
+def test_text_and_json_say_which_limits_a_load_misses() -> None:
+    """A column for readers, two names in JSON."""
+    decision = decide(chat(concurrent_users=20), [with_curve(GAINING)])
+    rows = decision_document(decision)["serving"]["curve"]
+
+    assert "TPOT missed" in decision_text(decision)
+    assert [row["limits_hold"] for row in rows] == [row["load"] <= 9 for row in rows]
+    assert {name for row in rows for name in row["missed"]} == {"tpot_s"}
+
+
+@pytest.mark.parametrize("users", [4, 9])
+def test_a_flip_of_users_is_true(users: int) -> None:
+    """Seven hold at the slow end: 4 have the margin, 5 have not, and 11 fail at the fast one as well."""
+    (flip,) = [
+        text
+        for text in decide_machine(chat(concurrent_users=users), with_curve(GAINING)).flips
+        if "machines" not in text
+    ]
+
+    assert flip == (
+        "users at once: enough up to 4 users (with margin 1.5), holds without the margin up to 7 users, fails above 10 users"
+    )
+    said = {4: words.CPU, 5: words.CPU_THIN, 7: words.CPU_THIN, 8: words.UNDECIDED, 11: words.GPU}
+    for count, word in said.items():
+        assert decide_machine(chat(concurrent_users=count), with_curve(GAINING)).verdict == word
+
+
+def test_a_flip_of_a_rate_is_true() -> None:
+    """A demand of the rate that would be enough is enough; of a rate that fails nothing is said, other slots may carry it."""
+    machine, limit = with_curve(GAINING), Limit(value_s=0.7, percentile=95)
+    for rate in (1.0, 3.0):
+        verdict = decide_machine(chat(requests_per_second=rate, ttft=limit), machine)
+        flip = next(text for text in verdict.flips if text.startswith("load"))
+        enough = float(flip.split("enough up to ")[1].split()[0])
+        holds_to = float(flip.split("without the margin up to ")[1].split()[0])
+
+        assert decide_machine(chat(requests_per_second=enough, ttft=limit), machine).verdict == words.CPU
+        held = decide_machine(chat(requests_per_second=holds_to, ttft=limit), machine).verdict
+        assert held in (words.CPU, words.CPU_THIN)
+        assert "fails" not in flip
+
+
+@pytest.mark.parametrize(
+    ("requests", "text"),
+    [
+        (10_000, "enough down to a window of"),
+        (70_000, "a window of a whole day is not shown to be enough (with margin 1.5), not enough below"),
+        (200_000, "not even a window of a whole day is enough"),
+    ],
+)
+def test_no_flip_asks_for_a_window_longer_than_a_day(requests: float, text: str) -> None:
+    """At 1.1 s a request, 10,000 take 3 h, 70,000 take 21 h of 24 and 200,000 take 61 h."""
+    job = Demand(
+        kind=DemandKind.SCHEDULED,
+        prompt_tokens=Lengths(p50=100, p95=100),
+        output_tokens=Lengths(p50=21, p95=21),
+        requests_per_second=requests / 86_400,
+        window_s=6 * 3600.0,
+    )
+
+    (flip,) = decide_machine(job, with_curve(flat_curve(step_s=0.05, more_s=0.05))).flips
+
+    assert text in flip
+
+
+def test_the_next_step_of_an_open_load_is_a_whole_command() -> None:
+    """Users and rates are searched for on a server; a job is no load with limits, and a server works off some of it."""
+    curve = flat_curve(step_s=0.05, more_s=0.05)
+    job = Demand(
+        kind=DemandKind.SCHEDULED,
+        prompt_tokens=Lengths(p50=100, p95=100),
+        output_tokens=Lengths(p50=21, p95=21),
+        requests_per_second=1600 / 86_400,
+        window_s=1800.0,
+    )
+
+    users = decide_machine(chat(concurrent_users=9), with_curve(GAINING)).settle or ""
+    capacity = _served(chat(requests_per_second=3.0), with_curve(GAINING)).capacity
+    assert capacity is not None
+    open_rate = chat(requests_per_second=capacity.point)  # between the ends
+    rate = decide_machine(open_rate, with_curve(GAINING)).settle or ""
+    queue = decide_machine(job, with_curve(curve)).settle or ""
+
+    spawn = "suffice load --spawn MODEL.gguf --slots"
+    assert f"{spawn} 14 --find-capacity users --demand demand.toml --out cap.json" in users
+    slots = _served(open_rate, with_curve(GAINING)).slots
+    assert f"{spawn} {slots} --find-capacity --demand demand.toml --out cap.json" in rate
+    assert f"{spawn} 1 --concurrency 2 --requests 20 --prompt-tokens 100 --output-tokens 21 --out load.json" in queue
+    assert "--find-capacity" not in queue
+
+
+def test_where_the_curve_is_too_short_the_next_step_is_a_longer_one() -> None:
+    """9,000 tokens of prompt behind a curve of 4,096: first the curve, and no load test before it."""
+    long = chat(
+        concurrent_users=6,
+        prompt_tokens=Lengths(p50=9000, p95=9000),
+        ttft=Limit(value_s=20, percentile=95),
+        tokens_per_second_per_user=1,
+    )
+
+    verdict = decide_machine(long, with_curve(GAINING))
+
+    assert verdict.verdict != words.CPU
+    assert verdict.settle is not None
+    assert verdict.settle.startswith(
+        "First measure the service curve up to 9021 tokens: `suffice check DEMAND --budget 8m`."
+    )
+    assert "--find-capacity" not in verdict.settle
+
+
+def test_no_users_at_all_says_which_limit_one_user_misses() -> None:
+    """Steps of 200 ms against 101 ms: nobody is served in time, however few they are."""
+    machine = with_curve(flat_curve(step_s=0.2))
+    users = decision_text(decide(chat(concurrent_users=2), [machine]))
+    rate = decision_text(decide(chat(requests_per_second=0.1), [machine]))
+
+    assert "even one user misses the limit: TPOT P95 200.0 ms against 101.0 ms" in users
+    assert "even a request that is alone misses the limit: TPOT P95 200.0 ms against 101.0 ms" in rate
+    assert "even one user" not in decision_text(decide(chat(concurrent_users=20), [with_curve(GAINING)]))
+
+
+def test_what_each_user_gets_is_told_from_what_a_stream_gets() -> None:
+    """The two rates have different names; JSON keeps its name for both."""
+    machine = with_curve(GAINING)
+    several, alone = (decide(demand, [machine]) for demand in (chat(concurrent_users=4), chat()))
+
+    assert "decode for each user" in decision_text(several)
+    assert "decode for each user" not in decision_text(alone)
+    assert {item.constraint.name for item in several.verdict.constraints} >= {"decode_tokens_per_second"}
+
+
 def test_text_memo_and_json_show_slots_capacity_and_the_curve() -> None:
     """The same figures in all three; JSON names them under ``serving``, and a demand of one stream has null there."""
     demand, machine = chat(concurrent_users=20), with_curve(GAINING)
@@ -390,3 +551,43 @@ def test_the_largest_good_number_is_found() -> None:
         for start in (1, 4, 32):
             assert largest_whole(start, 32, lambda value, truth=truth: value <= truth) == truth  # type: ignore[misc]
     assert largest_between(1.0, 100.0, lambda value: value <= 10, tolerance=0.01) == pytest.approx(10, rel=0.01)
+
+
+def test_a_rate_of_answers_of_one_token_is_judged_as_work() -> None:
+    """Nothing follows the first token, so that a rate for each user says nothing; a million requests a second are still too many."""
+    one = chat(requests_per_second=1e6, output_tokens=Lengths(p50=1, p95=1), ttft=None)
+
+    assert decide_machine(one, with_curve(GAINING)).verdict == words.GPU
+    with pytest.raises(DemandError, match="ttft_s"):
+        decide_machine(replace(one, requests_per_second=None, concurrent_users=50), with_curve(GAINING))
+
+
+def test_short_answers_among_long_ones_keep_their_limit() -> None:
+    """Half of the answers have one token, the others up to 300: fifty users share a step of half a second, far from 9 tokens/s."""
+    mixed = chat(concurrent_users=50, output_tokens=Lengths(p50=1, p95=300))
+
+    assert decide_machine(mixed, with_curve(GAINING)).verdict in (words.GPU, words.UNDECIDED)
+
+
+def test_a_stated_tpot_and_a_rate_are_both_limits() -> None:
+    """9.9 tokens/s at P95 and 0.2 s at P99: neither is dropped for the other."""
+    limits = limits_of(replace(chat(), tpot=Limit(value_s=0.2, percentile=99)))
+
+    assert [(limit.seconds, limit.percent) for limit in limits if limit.metric == "tpot_s"] == [
+        (pytest.approx(1 / chat().tokens_per_second_per_user), 95),  # type: ignore[operator]
+        (0.2, 99),
+    ]
+
+
+def test_a_rate_is_not_called_too_much_by_one_number_of_slots() -> None:
+    """Between the ends of the capacity the word is "undecided", whatever TPOT is at the slots that are shown."""
+    machine = with_curve(flat_curve(step_s=0.05))
+    capacity = _served(chat(requests_per_second=3.0), machine).capacity
+    assert capacity is not None
+    assert capacity.low is not None
+    assert capacity.high is not None
+
+    verdict = decide_machine(chat(requests_per_second=(capacity.low + capacity.high) / 2, margin=1.0), machine)
+
+    assert verdict.verdict != words.GPU
+    assert {item.grade for item in verdict.constraints if item.constraint.several} == {verdict.grade}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -124,7 +125,117 @@ def test_searches_answer_with_what_they_tried(curve: str) -> None:
     assert _document(curve, "--rate", "0.01", "--find", "slots", *words)[1]["value"] == 1
     code, out = _call(curve, "--rate", "50", "--find", "slots", "--most", "2", *words)
     assert code == 1
-    assert "none that was tried" in out
+    assert "none that was tried holds the limits: a request alone keeps the limits, but" in out
+    assert "tried: 1 to 2 fail" in out
+
+
+def test_an_answer_stands_with_its_load_limits_and_cautions(curve: str) -> None:
+    """Load and limits above, a unit, fresh runs, what the answer does not know, and where the curve was left."""
+    words = ("--ttft-limit", "5s", "--seeds", "5", "--cache", "unified", "--prompt-p95", "1500", "--slots", "8")
+
+    code, out = _call(curve, "--rate", "2", "--find", "rate", *words)
+    _, document = _document(curve, "--rate", "2", "--find", "rate", *words)
+
+    assert code == 0
+    assert out.startswith(
+        "load: 2 requests/s (poisson), prompts of 512 tokens (P95 1500), answers of 200 tokens, 8 slots"
+    )
+    assert "limits: TTFT P95 at most 5.00 s" in out
+    assert re.search(r"^rate: 0\.\d+ requests/s \(confidence 95%, confirmed by \d+ fresh runs\)$", out, re.MULTILINE)
+    assert "ranges: chance of arrivals" in out
+    assert out.count("! decode depth") == 1
+    assert document["load"]["prompt_tokens"] == {"p50": 512, "p95": 1500}
+    assert document["load"]["requests_per_second"] == 2
+    assert document["limits"] == [{"metric": "ttft_s", "seconds": 5, "percent": 95}]
+    assert document["confidence"] == 0.95
+    assert document["scheduler"]["slots"] == 8
+    assert any("decode depth" in note for note in document["notes"])
+    assert document["probes"][-1]["confirming"]
+    assert document["reason"] is None
+
+
+def test_four_users_never_need_more_than_four_slots(curve: str) -> None:
+    """Prompts of 1000 tokens and a limit that a request alone just breaks: four tries in a row, and one sentence why."""
+    words = ("--users", "4", "--think", "1s", "--prompt-tokens", "1000", "--find", "slots", "--ttft-limit", "500ms")
+    code, out = _call(curve, *words)
+    _, document = _document(curve, *words)
+
+    assert code == 1
+    assert "one request alone needs" in out
+    assert "tried: 1 to 4 fail" in out
+    assert document["value"] is None
+    assert document["load"]["users"] == 4
+    assert document["scheduler"] is None
+    assert "no number of slots helps" in document["reason"]
+
+
+def test_a_search_that_cannot_tell_is_neither_yes_nor_no(curve: str) -> None:
+    """P99 of 200 requests is never decided: exit code 3, and how many it takes."""
+    words = ("--rate", "0.01", "--ttft-limit", "60s", "--percentile", "99", "--find", "slots", "--most", "2")
+
+    code, out = _call(curve, *words)
+
+    assert code == 3
+    assert "P99 needs 368 requests" in out
+    assert "tried: 1 to 2 undecided" in out
+
+
+def test_machines_for_a_queue_that_is_there_at_the_start(curve: str) -> None:
+    """Half the time to drain needs two machines, and a little more than half of the queue each."""
+    words = ("--arrivals", "at-once", "--slots", "1", "--prompt-tokens", "32", "--output-tokens", "1")
+
+    code, document = _document(curve, *words, "--find", "machines", "--e2e-limit", "6s")
+
+    assert code == 0
+    assert document["value"] == 2
+    assert document["load"]["arrivals"] == "at-once"
+
+
+def test_an_overload_is_named_and_a_busy_server_is_not(curve: str) -> None:
+    """Fifty requests a second are too many, 0.1 are not, and users cannot overload anything."""
+    _, out = _call(curve, "--rate", "50", "--cache", "unified")
+
+    assert re.search(r"^Overloaded: 0\.\d+ of 50 requests/s are answered; the queue grows", out, re.MULTILINE)
+    assert "Overloaded" not in _call(curve, "--rate", "0.1", "--cache", "unified")[1]
+    assert _document(curve, "--rate", "50")[1]["overloaded"] is True
+    assert _document(curve, "--rate", "0.1")[1]["overloaded"] is False
+    assert _document(curve, "--users", "50")[1]["overloaded"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            ["--rate", "1", "--arrivals", "gamma", "--cv", "2"],
+            "load: 1 requests/s (gamma, cv 2), prompts of 512 tokens",
+        ),
+        (["--users", "3", "--think", "5s"], "load: 3 users with a pause of 5.00 s on average, prompts"),
+        (
+            ["--users", "3", "--output-p95", "400"],
+            "load: 3 users with no pause, prompts of 512 tokens, answers of 200 tokens (P95 400), 4 slots",
+        ),
+        (["--arrivals", "at-once"], "load: 200 requests that are there at the start, prompts"),
+    ],
+)
+def test_the_load_that_was_taken_stands_first(curve: str, words: list[str], line: str) -> None:
+    """Each kind of load in one line at the top."""
+    assert _call(curve, *words, "--seeds", "1")[1].startswith(line)
+
+
+def test_ranges_are_explained_where_there_are_some(curve: str) -> None:
+    """Eight runs have ranges that know chance only; one run has none to explain."""
+    assert "ranges: chance of arrivals and lengths only" in _call(curve, "--rate", "0.2")[1]
+    assert "ranges:" not in _call(curve, "--rate", "0.2", "--seeds", "1")[1]
+
+
+def test_seconds_that_nobody_measured_are_a_caution(tmp_path: Path) -> None:
+    """A curve of physics says at every use that it is a ceiling."""
+    path = tmp_path / "ceiling.json"
+    physics = {"weight_bytes": 4e9, "bandwidth_bytes_per_s": 4e11}
+    path.write_text(json.dumps({"schema_version": 1, "physics": physics}), encoding="utf-8")
+
+    for words in ((), ("--find", "machines", "--e2e-limit", "60s")):
+        assert "! basis ceiling: the seconds are the least" in _call(str(path), "--rate", "0.1", *words)[1]
 
 
 def test_what_is_beyond_the_curve_is_said(curve: str) -> None:
@@ -133,6 +244,8 @@ def test_what_is_beyond_the_curve_is_said(curve: str) -> None:
 
     assert code == 0
     assert "! decode batch 8 sequences is beyond the 4 that were measured" in out
+    varied = _call(curve, "--rate", "1", "--prompt-p95", "2000", "--output-p95", "900")[1]
+    assert varied.count("! decode depth") == 1
 
 
 def test_everything_rejected_is_infinite_and_not_a_crash(curve: str) -> None:
@@ -145,6 +258,8 @@ def test_everything_rejected_is_infinite_and_not_a_crash(curve: str) -> None:
     assert document["output_tokens_per_second"] in (0, None)
     assert code == 0
     assert "100.00% rejected" in out
+    assert "All prompts are rejected: they fill the context of 4096 tokens a request; give a larger --context" in out
+    assert "Overloaded" not in out
     assert "nan" not in out
 
 

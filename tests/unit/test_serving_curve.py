@@ -10,7 +10,7 @@ import pytest
 
 from suffice.errors import RecordError
 from suffice.model.basis import Basis
-from suffice.serving.curve import Reached, curve_of_physics, curve_of_points
+from suffice.serving.curve import Reached, curve_of_physics, curve_of_points, farthest
 from suffice.serving.curve_document import curve_of_document, document_of_curve
 from suffice.serving.surface import PassPhysics, Point, surface_of_points
 
@@ -49,6 +49,25 @@ def test_beyond_the_points_the_last_slopes_go_on_and_it_is_said() -> None:
     assert curve.beyond(Reached(batch=5, depth=125, chunk=25)) == ()
     assert len(curve.beyond(Reached(batch=6, depth=126, chunk=26))) == 3
     assert "batch 6" in curve.beyond(Reached(batch=6))[0]
+
+
+def test_a_curve_of_one_depth_says_that_depth_is_free() -> None:
+    """Decode steps measured at 0 tokens only: a deeper simulation is told so, in place of an extrapolation that there is not."""
+    curve = curve_of_points([Point(size=size, depth=0, seconds=size) for size in (1, 4)], PREFILL)
+
+    assert curve.decode_s(1, 500) == curve.decode_s(1, 0)
+    assert curve.beyond(Reached(batch=4, depth=500)) == (
+        "the curve was measured at one depth (0 tokens), 500 were reached: depth is taken to cost nothing",
+    )
+    assert curve.beyond(Reached(batch=4)) == ()
+
+
+def test_of_several_runs_the_farthest_counts() -> None:
+    """One note a kind, whatever the number of runs."""
+    runs = [Reached(batch=6, depth=200, chunk=1), Reached(batch=2, depth=300, chunk=90)]
+
+    assert farthest(runs) == Reached(batch=6, depth=300, chunk=90)
+    assert farthest([]) == Reached()
 
 
 def test_a_larger_batch_may_be_faster_but_not_beyond_the_points() -> None:

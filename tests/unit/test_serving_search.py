@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
+from suffice.serving import sizing
 from suffice.serving.curve import curve_of_points
 from suffice.serving.load import (
     ArrivalKind,
@@ -23,14 +25,16 @@ from suffice.serving.search import (
     Trial,
     attainment_of,
     drain_time_s,
-    highest_rate,
     holding_of_runs,
-    smallest_machines,
-    smallest_slots,
 )
 from suffice.serving.simulate import simulate
-from suffice.serving.summary import WHOLE
+from suffice.serving.sizing import highest_rate, smallest_machines, smallest_slots
+from suffice.serving.summary import STEADY, WHOLE, run_percentiles
 from suffice.serving.surface import Point
+
+if TYPE_CHECKING:
+    from suffice.serving.curve import ServiceCurve
+    from suffice.serving.run import SimulatedRun
 
 FLAT = [Point(size=size, depth=0, seconds=1.0) for size in (1, 4096)]
 ONE_SECOND = curve_of_points(FLAT, FLAT)
@@ -51,6 +55,11 @@ def _constant(rate_per_s: float) -> Load:
     )
 
 
+def _poisson(rate_per_s: float) -> Load:
+    """The same with Poisson arrivals."""
+    return replace(_constant(1), arrivals=OpenArrivals(rate_per_s=rate_per_s))
+
+
 FIRST_TOKEN = LatencyLimit(metric="ttft_s", seconds=2.0)
 
 
@@ -59,8 +68,9 @@ def test_the_fewest_slots_are_the_offered_load() -> None:
     found = smallest_slots(ONE_SECOND, _slots, _constant(0.4), [FIRST_TOKEN], most=8, trial=TRIAL)
 
     assert found.value == 4
-    assert [probe.holding for probe in found.probes] == [Holding.FAILS] * 3 + [Holding.HOLDS]
-    assert [probe.runs for probe in found.probes] == [1, 1, 1, 5]
+    assert [probe.holding for probe in found.probes] == [Holding.FAILS] * 3 + [Holding.HOLDS] * 2
+    assert [probe.runs for probe in found.probes] == [1, 1, 1, 5, 9]  # 9 of 10 agree by chance once in 93 times
+    assert [probe.confirming for probe in found.probes] == [False] * 4 + [True]
 
 
 def test_the_fewest_machines_share_the_rate() -> None:
@@ -68,7 +78,7 @@ def test_the_fewest_machines_share_the_rate() -> None:
     found = smallest_machines(ONE_SECOND, _slots(1), _constant(0.4), [FIRST_TOKEN], most=64, trial=TRIAL)
 
     assert found.value == 4
-    assert [probe.value for probe in found.probes] == [1, 2, 4, 3]
+    assert [probe.value for probe in found.probes] == [1, 2, 4, 3, 4]
 
 
 def test_users_are_shared_out_as_well() -> None:
@@ -88,13 +98,136 @@ def test_the_highest_rate_is_found_within_its_tolerance() -> None:
         assert found.value == pytest.approx(0.4, rel=0.05)
 
 
-def test_nothing_is_found_where_nothing_holds() -> None:
-    """An answer of ten seconds is never there in five, whatever the slots, the machines or the rate."""
+def test_nothing_is_found_where_nothing_holds_and_it_is_said_why() -> None:
+    """An answer of ten seconds is never there in five, whatever the slots, the machines or the rate: alone it is too slow."""
     limit = [LatencyLimit(metric="e2e_s", seconds=5)]
+    slots = smallest_slots(ONE_SECOND, _slots, _constant(0.1), limit, most=3, trial=TRIAL)
+    machines = smallest_machines(ONE_SECOND, _slots(1), _constant(0.1), limit, most=8, trial=TRIAL)
+    rate = highest_rate(ONE_SECOND, _slots(1), _constant(0.1), limit, trial=TRIAL)
 
-    assert smallest_slots(ONE_SECOND, _slots, _constant(0.1), limit, most=3, trial=TRIAL).value is None
-    assert smallest_machines(ONE_SECOND, _slots(1), _constant(0.1), limit, most=8, trial=TRIAL).value is None
-    assert highest_rate(ONE_SECOND, _slots(1), _constant(0.1), limit, trial=TRIAL).value is None
+    for found, what in ((slots, "number of slots"), (machines, "number of machines"), (rate, "rate")):
+        assert found.value is None
+        assert (
+            f"one request alone needs 10.00 s to its last token (P95), the limit is 5.00 s: no {what}" in found.reason
+        )
+
+
+def test_the_load_the_context_or_short_runs_are_the_reason_where_they_are() -> None:
+    """0.4 requests a second need four slots; prompts over the context fit nowhere; P99 needs 368 requests."""
+    crowded = smallest_slots(ONE_SECOND, _slots, _constant(0.4), [FIRST_TOKEN], most=3, trial=TRIAL)
+    long = replace(_constant(0.1), prompt=FixedLength(tokens=5000))
+    filled = smallest_slots(ONE_SECOND, _slots, long, [FIRST_TOKEN], most=2, trial=TRIAL)
+    strict = [replace(FIRST_TOKEN, seconds=100, percent=99)]
+    short = smallest_slots(ONE_SECOND, _slots, _constant(0.01), strict, most=2, trial=TRIAL)
+
+    assert "a request alone keeps the limits" in crowded.reason
+    assert "--context" in filled.reason
+    assert "P99 needs 368 requests" in short.reason
+
+
+def test_more_slots_than_users_are_not_tried() -> None:
+    """Three users can never fill a fourth slot."""
+    load = replace(_constant(1), arrivals=ClosedLoop(users=3))
+
+    found = smallest_slots(ONE_SECOND, _slots, load, [replace(FIRST_TOKEN, seconds=0.5)], most=64, trial=TRIAL)
+
+    assert [probe.value for probe in found.probes] == [1, 2, 3]
+
+
+def test_a_candidate_that_holds_by_chance_is_not_an_answer() -> None:
+    """A limit that half of all runs keep holds in three runs of some seeds, and under fresh seeds in none of them."""
+    load = _poisson(0.06)
+    values = sorted(
+        run_percentiles(simulate(ONE_SECOND, _slots(1), load, seed), "ttft_s", STEADY, [95.0])[0][0]
+        for seed in range(1000, 1041)
+    )
+    limit = [LatencyLimit(metric="ttft_s", seconds=values[20])]
+    quick = Trial(runs=3, confidence=0.8)
+
+    found = [
+        smallest_slots(ONE_SECOND, _slots, load, limit, most=1, trial=replace(quick, seed=100 * start))
+        for start in range(60)
+    ]
+
+    assert any(one.probes[0].holding is Holding.HOLDS for one in found)
+    assert all(one.value is None for one in found)
+
+
+def test_every_confirmation_is_stricter_and_has_seeds_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three slots numbers hold at first; two are not confirmed, and the third needs all ten runs where nine were enough."""
+    seeds: list[tuple[int, int]] = []
+
+    def recorded(curve: ServiceCurve, scheduler: LlamaCppScheduler, load: Load, seed: int) -> SimulatedRun:
+        seeds.append((scheduler.slots, seed))
+        return simulate(curve, scheduler, load, seed)
+
+    def holds(*_: object) -> bool:
+        slots, seed = seeds[-1]
+        return seed < TRIAL.runs or slots == 3
+
+    monkeypatch.setattr(sizing, "simulate", recorded)
+    monkeypatch.setattr(sizing, "run_holds", holds)
+
+    found = smallest_slots(ONE_SECOND, _slots, _constant(0.4), [FIRST_TOKEN], most=8, trial=TRIAL)
+
+    fresh = [seed for _, seed in seeds if seed >= TRIAL.runs]
+    assert found.value == 3
+    assert [(probe.value, probe.confirming) for probe in found.probes] == [
+        (slots, confirming) for slots in (1, 2, 3) for confirming in (False, True)
+    ]
+    assert found.probes[-1].runs == 10
+    assert len(fresh) == len(set(fresh))
+
+
+def test_a_rate_or_a_number_of_machines_that_is_not_confirmed_is_moved_to_the_safe_side(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Five machines where four hold at first only; a rate 2 % lower."""
+    asked: list[tuple[float, int]] = []
+
+    def recorded(curve: ServiceCurve, scheduler: LlamaCppScheduler, load: Load, seed: int) -> SimulatedRun:
+        assert isinstance(load.arrivals, OpenArrivals)
+        asked.append((load.arrivals.rate_per_s, seed))
+        return simulate(curve, scheduler, load, seed)
+
+    def holds(*_: object) -> bool:
+        rate_per_s, seed = asked[-1]
+        return rate_per_s <= (0.1 if seed < TRIAL.runs else 0.09)
+
+    monkeypatch.setattr(sizing, "simulate", recorded)
+    monkeypatch.setattr(sizing, "run_holds", holds)
+
+    machines = smallest_machines(ONE_SECOND, _slots(1), _constant(0.4), [FIRST_TOKEN], most=64, trial=TRIAL)
+    rate = highest_rate(ONE_SECOND, _slots(1), _constant(0.1), [FIRST_TOKEN], trial=TRIAL)
+
+    assert machines.value == 5
+    assert rate.value is not None
+    assert 0.09 / 1.02 < rate.value <= 0.09
+
+
+def test_a_queue_that_is_there_at_the_start_is_shared_out() -> None:
+    """400 answers of ten seconds on one slot each: 1000 seconds are enough for P95 when four machines share them."""
+    load = replace(_constant(1), arrivals=GivenArrivals(times_s=(0.0,) * 400), requests=400)
+    trial = replace(TRIAL, window=WHOLE)
+
+    found = smallest_machines(
+        ONE_SECOND, _slots(1), load, [LatencyLimit(metric="e2e_s", seconds=1000)], most=64, trial=trial
+    )
+
+    assert found.value == 4
+
+
+def test_an_answer_says_where_its_runs_left_the_curve() -> None:
+    """Three slots on a curve that was measured with two sequences, at one depth: both are noted, once each."""
+    points = [Point(size=size, depth=0, seconds=0.25) for size in (1, 2)]
+    curve = curve_of_points(points, [Point(size=8, depth=0, seconds=0.25)])
+
+    found = smallest_slots(curve, _slots, _constant(1), [FIRST_TOKEN], most=4, trial=TRIAL)
+
+    assert found.value == 3
+    assert len(found.notes) == 2
+    assert "sequences is beyond the 2 that were measured" in found.notes[0]
+    assert "at one depth" in found.notes[1]
 
 
 def test_a_search_is_repeatable() -> None:
@@ -166,7 +299,7 @@ def test_a_queue_drains_in_rounds() -> None:
 
 def test_given_times_cannot_be_shared_or_stretched() -> None:
     """Neither machines nor rates can be searched for under given arrival times."""
-    load = replace(_constant(1), arrivals=GivenArrivals(times_s=(0.0,) * 200))
+    load = replace(_constant(1), arrivals=GivenArrivals(times_s=tuple(map(float, range(200)))))
 
     with pytest.raises(ValueError, match="shared out"):
         smallest_machines(ONE_SECOND, _slots(1), load, [FIRST_TOKEN], most=4, trial=TRIAL)

@@ -15,6 +15,7 @@ from suffice.serving.summary import (
     WHOLE,
     Window,
     estimate_over,
+    is_overloaded,
     percentile,
     queue_at,
     run_percentiles,
@@ -145,3 +146,26 @@ def test_windows_leave_something() -> None:
 def test_a_run_of_no_time_has_no_rates() -> None:
     """Everything rejected at the start: unknown rates, not zero ones."""
     assert math.isnan(steady_rates(replace(RUN, end_s=0.0), WHOLE).output_tokens_per_second)
+
+
+def test_an_overload_is_a_growing_queue_and_not_a_slow_answer() -> None:
+    """One request a second: answered every two seconds the queue grows; after 50 seconds each, side by side, it does not."""
+    arrival = [float(number) for number in range(100)]
+    behind = [2.0 * number for number in range(100)]
+    slow = [number + 50.0 for number in arrival]
+
+    overloaded = _run(arrival, behind, behind, [at + 2 for at in behind], [2] * 100)
+    patient = _run(arrival, arrival, arrival, slow, [2] * 100)
+
+    assert is_overloaded([overloaded], WHOLE)
+    assert not is_overloaded([patient], WHOLE)
+    assert not is_overloaded([overloaded, patient], WHOLE)
+
+
+def test_rejected_requests_are_no_overload() -> None:
+    """Nothing is answered, but nobody waits either; and a queue that is there at the start has no rate."""
+    nobody = _run([0, 1, 2, 3], [NAN] * 4, [NAN] * 4, [NAN] * 4, [0] * 4)
+    at_once = _run([0, 0, 0, 0], [0, 1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4], [1] * 4)
+
+    assert not is_overloaded([nobody], WHOLE)
+    assert not is_overloaded([at_once], WHOLE)

@@ -160,3 +160,14 @@ def test_impossible_intervals_cannot_be_made() -> None:
         Interval(low=2.0, high=1.0, level=0.95, method="x")
     with pytest.raises(ValueError, match="confidence level"):
         Interval(low=1.0, high=2.0, level=95, method="x")
+
+
+def test_many_samples_have_the_pair_of_ranks_that_the_binomial_gives() -> None:
+    """Of 5,000 samples the ranks at +- 1.96 standard deviations of the binomial, sqrt(n) / 2, to one; in no time to speak of."""
+    n = 5000
+    interval = median_interval([float(value) for value in range(n)])
+
+    assert interval is not None
+    assert interval.low == pytest.approx(n / 2 - 1.96 * math.sqrt(n) / 2, abs=1.5)
+    assert interval.low + interval.high == n - 1
+    assert 0.95 <= interval.level < 0.953

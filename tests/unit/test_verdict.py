@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from helpers.records import bare_record, batch_demand, evidence, run_record
+from suffice.decide.advice import settle_sentence
 from suffice.decide.compare import decide
 from suffice.decide.evidence import evidence_from
 from suffice.decide.verdict import Grade, Verdict, decide_machine
-from suffice.decide.wording import settle_sentence
 from suffice.model.basis import Basis
 from suffice.model.demand import Demand, DemandKind, Lengths, Limit, single_stream_need
 from suffice.records.schema import RunRecord

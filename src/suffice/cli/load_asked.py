@@ -108,14 +108,14 @@ class Asked:
         return limits
 
     def limits(self, need: Demand | None) -> Limits:
-        """The limits of the command line, and where it has none those of a demand."""
+        """The limits of the command line, and where it has none those of a demand, as the verdict takes them: a rate limits TPOT."""
+        from suffice.decide.service_load import limits_of
         from suffice.model.load_metrics import Limits
 
-        ttft = None if need is None else need.ttft
-        tpot = None if need is None else need.tpot
+        stated = {} if need is None else {limit.metric: limit.seconds for limit in reversed(limits_of(need))}
         return Limits(
-            ttft_s=self.ttft_limit if ttft is None else self.ttft_limit or ttft.value_s,
-            tpot_s=self.tpot_limit if tpot is None else self.tpot_limit or tpot.value_s,
+            ttft_s=self.ttft_limit or stated.get("ttft_s"),
+            tpot_s=self.tpot_limit or stated.get("tpot_s"),
             e2e_s=self.e2e_limit,
         )
 

@@ -80,20 +80,24 @@ def what_of(what: str | None, concurrency: int | None, rate: float | None) -> Ca
 def criteria_of(limits: Limits, percentile: float, demand: Demand | None) -> tuple[Criterion, ...]:
     """What must hold: limits of the command line together at one percentile, those of a demand each at its own.
 
+    A demand's limits are those that the verdict judges it by: a rate that each user needs is one on TPOT.
+
     Raises:
         UsageError: no limit at all.
     """
+    from suffice.decide.service_load import limits_of
     from suffice.model.capacity import Criterion
     from suffice.model.load_metrics import Limits
 
     criteria = [Criterion(limits=limits, share=percentile / _PERCENT)] if limits.given else []
-    if demand is not None and demand.ttft is not None and limits.ttft_s is None:
-        criteria.append(Criterion(limits=Limits(ttft_s=demand.ttft.value_s), share=demand.ttft.percentile / _PERCENT))
-    if demand is not None and demand.tpot is not None and limits.tpot_s is None:
-        criteria.append(Criterion(limits=Limits(tpot_s=demand.tpot.value_s), share=demand.tpot.percentile / _PERCENT))
+    for limit in () if demand is None else limits_of(demand):
+        if limit.metric == "ttft_s" and limits.ttft_s is None:
+            criteria.append(Criterion(limits=Limits(ttft_s=limit.seconds), share=limit.percent / _PERCENT))
+        if limit.metric == "tpot_s" and limits.tpot_s is None:
+            criteria.append(Criterion(limits=Limits(tpot_s=limit.seconds), share=limit.percent / _PERCENT))
     if not criteria:
         raise UsageError(
-            "--find-capacity needs a --ttft-limit, --tpot-limit, --e2e-limit, or a --demand that states one"
+            "--find-capacity needs a --ttft-limit, --tpot-limit, --e2e-limit, or a --demand that states a limit or a rate that each user needs"
         )
     return tuple(criteria)
 
@@ -138,14 +142,29 @@ def _before(plan: CapacityPlan, content: Content, endpoint: Endpoint, files: Cap
 
 def show(result: CapacityResult, files: CapacityFiles, *, json_output: bool) -> int:
     """Print and draw the result; the exit code."""
-    from suffice.cli.output import print_text
+    from suffice.cli.output import print_text, warn
     from suffice.load.capacity_result import CapacityStatus, capacity_json
     from suffice.report.load_capacity import capacity_text
 
+    print_text(capacity_json(result).rstrip() if json_output else capacity_text(result))
     if files.chart is not None and result.levels:
         from suffice.report.load_chart import write_capacity_chart
 
         write_capacity_chart(files.chart, result)
-    print_text(capacity_json(result).rstrip() if json_output else capacity_text(result))
+    elif files.chart is not None:
+        warn([f"--chart {files.chart} was not written: {_why_no_levels(result)}, so there is no curve over load"])
     codes = {CapacityStatus.FOUND: 0, CapacityStatus.NONE_HOLDS: _NONE_HOLDS}
     return codes.get(result.status, _UNDECIDED)
+
+
+def _why_no_levels(result: CapacityResult) -> str:
+    """Why not a single level of load was tried."""
+    from suffice.load.capacity_result import CapacityStatus
+
+    if result.interrupted:
+        return "the search was interrupted before a level of load was done"
+    if result.ended_early is not None:
+        return result.ended_early
+    if result.status is CapacityStatus.NONE_HOLDS:
+        return "one user alone already fails the limits and no other load was tried"
+    return "no level of load was tried"

@@ -17,8 +17,10 @@ from suffice.units import MIB
 if TYPE_CHECKING:
     from suffice.serving.curve import ServiceCurve
     from suffice.serving.load import LengthModel, Load
+    from suffice.serving.run import SimulatedRun
     from suffice.serving.schedulers import Scheduler
     from suffice.serving.search import Found, Holding, LatencyLimit, Trial
+    from suffice.serving.summary import Summary
 
 _MOST_BYTES: Final = 16 * MIB
 _MOST_REQUESTS: Final = 10_000_000
@@ -187,9 +189,8 @@ def simulate(
     limits = _limits({"ttft_s": ttft_limit, "tpot_s": tpot_limit, "e2e_s": e2e_limit}, percentile)
     server.of(slots)  # what cannot be is said before anything is simulated
     if find is None:
-        code = _show(
-            machine, server.of(slots), load, limits, _trial(limits, seeds, seed, confidence, arrivals), json_output
-        )
+        trial = _trial(limits, seeds, seed, confidence, arrivals)
+        code = _show(machine, server, slots, load, limits, trial, json_output)
     else:
         if not limits:
             raise UsageError("--find needs a --ttft-limit, --tpot-limit or --e2e-limit")
@@ -297,41 +298,94 @@ def _trial(limits: list[LatencyLimit], seeds: int, seed: int, confidence: float,
 
 def _show(
     curve: ServiceCurve,
-    scheduler: Scheduler,
+    server: _ServerOptions,
+    slots: int,
     load: Load,
     limits: list[LatencyLimit],
     trial: Trial,
     json_output: bool,
 ) -> int:
     """Simulate, print, and return the exit code."""
-    from suffice.cli.output import print_json, print_text
-    from suffice.report.serving import limits_document, limits_text, summary_document, summary_text
-    from suffice.serving.search import attainment_of, holding_of_runs
+    from suffice.serving.curve import farthest
+    from suffice.serving.search import holding_of_runs
     from suffice.serving.simulate import simulate as run_once
     from suffice.serving.summary import summarize
 
+    scheduler = server.of(slots)
     runs = [run_once(curve, scheduler, load, trial.seed + number) for number in range(trial.runs)]
-    notes = tuple(dict.fromkeys(note for run in runs for note in curve.beyond(run.reached)))
-    summary = summarize(runs, trial.window, notes)
+    summary = summarize(runs, trial.window, curve.beyond(farthest(run.reached for run in runs)))
     holding = holding_of_runs(runs, limits, trial) if limits else None
+    overloaded = _overloaded(runs, load, trial)
     if json_output:
-        document: dict[str, Any] = summary_document(summary) | {
-            "curve": curve.name,
-            "basis": curve.basis.value,
-            "scheduler": asdict(scheduler),
-            "seed": trial.seed,
-            "window": asdict(trial.window),
-        }
-        if holding is not None:
-            attained = [attainment_of(run, limits, trial.window) for run in runs]
-            document |= limits_document(limits, holding, trial.confidence, attained)
-        print_json(document)
+        _print_document(curve, scheduler, load, limits, trial, (runs, summary, holding, overloaded))
     else:
-        title = f"{curve.name or 'service curve'} ({curve.basis.value}), {scheduler.most_requests} slots"
-        print_text(summary_text(summary, title))
-        if holding is not None:
-            print_text(limits_text(limits, holding, trial.confidence))
+        _print_text(curve, scheduler, load, limits, trial, (summary, holding, overloaded, server.context))
     return _code(holding)
+
+
+def _overloaded(runs: list[SimulatedRun], load: Load, trial: Trial) -> bool | None:
+    """Whether an open loop overloads the server; None of other loads, which cannot."""
+    from suffice.serving.load import OpenArrivals
+    from suffice.serving.summary import is_overloaded
+
+    return is_overloaded(runs, trial.window) if isinstance(load.arrivals, OpenArrivals) else None
+
+
+def _print_document(
+    curve: ServiceCurve,
+    scheduler: Scheduler,
+    load: Load,
+    limits: list[LatencyLimit],
+    trial: Trial,
+    results: tuple[list[SimulatedRun], Summary, Holding | None, bool | None],
+) -> None:
+    from suffice.cli.output import print_json
+    from suffice.report.serving import limits_document, summary_document
+    from suffice.serving.search import attainment_of
+
+    runs, summary, holding, overloaded = results
+    document = summary_document(summary) | _settings(curve, load, trial)
+    document |= {"scheduler": asdict(scheduler), "overloaded": overloaded}
+    if holding is not None:
+        attained = [attainment_of(run, limits, trial.window) for run in runs]
+        document |= limits_document(limits, holding, trial.confidence, attained)
+    print_json(document)
+
+
+def _settings(curve: ServiceCurve, load: Load, trial: Trial) -> dict[str, Any]:
+    """What was asked, for a document."""
+    from suffice.report.serving import load_document
+
+    return {
+        "curve": curve.name,
+        "basis": curve.basis.value,
+        "load": load_document(load),
+        "seed": trial.seed,
+        "window": asdict(trial.window),
+    }
+
+
+def _print_text(
+    curve: ServiceCurve,
+    scheduler: Scheduler,
+    load: Load,
+    limits: list[LatencyLimit],
+    trial: Trial,
+    results: tuple[Summary, Holding | None, bool | None, int],
+) -> None:
+    from suffice.cli.output import print_text
+    from suffice.report.serving import basis_text, limits_text, load_text, overload_text, rejected_text, summary_text
+    from suffice.serving.load import OpenArrivals
+
+    summary, holding, overloaded, context = results
+    title = f"{curve.name or 'service curve'} ({curve.basis.value}), {scheduler.most_requests} slots"
+    lines = [load_text(load, scheduler), summary_text(summary, title), basis_text(curve.basis)]
+    if overloaded and isinstance(load.arrivals, OpenArrivals):
+        lines.append(overload_text(summary, load.arrivals.rate_per_s))
+    lines.append(rejected_text(summary, context))
+    if holding is not None:
+        lines.append(limits_text(limits, holding, trial.confidence))
+    print_text("\n".join(line for line in lines if line))
 
 
 def _code(holding: Holding | None) -> int:
@@ -348,29 +402,42 @@ def _find(
     json_output: bool,
 ) -> int:
     from suffice.cli.output import print_json, print_text
-    from suffice.report.serving import found_document, found_text
+    from suffice.report.serving import asked_document, basis_text, found_document, found_text, load_text
 
+    curve, server, slots, load, limits, trial, _ = asked
     try:
         found = _searched(what, asked)
     except ValueError as error:
         raise UsageError(f"--find {what.value}: {error}") from error
+    searched_slots = what is Search.SLOTS
     if json_output:
-        print_json(found_document(what.value, found) | {"curve": asked[0].name, "basis": asked[0].basis.value})
+        slots_used = (None if found.value is None else int(found.value)) if searched_slots else slots
+        scheduler = None if slots_used is None else asdict(server.of(slots_used))
+        document = found_document(what.value, found) | _settings(curve, load, trial) | {"scheduler": scheduler}
+        print_json(document | asked_document(limits, trial.confidence))
     else:
-        print_text(found_text(what.value, found))
-    return 0 if found.value is not None else _NOT_ENOUGH
+        lines = [
+            load_text(load, None if searched_slots else server.of(slots)),
+            f"curve: {curve.name or 'service curve'} ({curve.basis.value})",
+            found_text(what.value, found, limits, trial.confidence),
+            basis_text(curve.basis),
+        ]
+        print_text("\n".join(line for line in lines if line))
+    if found.value is not None:
+        return 0
+    return _UNDECIDED if found.undecided else _NOT_ENOUGH
 
 
 def _searched(
     what: Search, asked: tuple[ServiceCurve, _ServerOptions, int, Load, list[LatencyLimit], Trial, int]
 ) -> Found:
-    from suffice.serving import search
+    from suffice.serving import sizing
 
     curve, server, slots, load, limits, trial, most = asked
     match what:
         case Search.RATE:
-            return search.highest_rate(curve, server.of(slots), load, limits, trial=trial)
+            return sizing.highest_rate(curve, server.of(slots), load, limits, trial=trial)
         case Search.SLOTS:
-            return search.smallest_slots(curve, server.of, load, limits, most=most, trial=trial)
+            return sizing.smallest_slots(curve, server.of, load, limits, most=most, trial=trial)
         case Search.MACHINES:
-            return search.smallest_machines(curve, server.of(slots), load, limits, most=most, trial=trial)
+            return sizing.smallest_machines(curve, server.of(slots), load, limits, most=most, trial=trial)

@@ -23,6 +23,7 @@ from suffice.decide.service_load import MOST_DRAINED, LoadKind
 from suffice.errors import DemandError
 from suffice.model.basis import Basis
 from suffice.model.demand import Demand, DemandKind
+from suffice.units import format_seconds
 
 if TYPE_CHECKING:
     from suffice.decide.evidence import MachineEvidence
@@ -56,6 +57,7 @@ class Constraint:
     of_speed: bool = True
     judged: bool = True
     note: str = ""
+    unbounded: str = "one repetition, no interval"  # why a number has no end on either side
     several: bool = False  # the range is that of serving several requests, which one stream does not show
 
     @property
@@ -148,8 +150,23 @@ def _service_note(served: Served) -> str:
     parts = [f"simulated: llama-server, {slots}, {_known_of(ends)}"]
     if case.kind is LoadKind.USERS and served.slots_that_fit is not None and served.slots_that_fit < served.slots:
         parts.append(f"memory holds {served.slots_that_fit}")
-    parts += [part for part in (case.assumed, _beyond_text(ends)) if part]
+    parts += [part for part in (_alone_text(served), case.assumed, _beyond_text(ends)) if part]
     return "; ".join(parts)
+
+
+def _alone_text(served: Served) -> str:
+    """Why a capacity is none at all."""
+    missed = [
+        f"{'TTFT' if limit.metric == 'ttft_s' else 'TPOT'} P{limit.percent:g} {_seconds(value)} against {_seconds(limit.seconds)}"
+        for limit, value in served.missed_alone
+    ]
+    who = "one user" if served.case.kind is LoadKind.USERS else "a request that is alone"
+    what = "limit" if len(missed) == 1 else "limits"
+    return f"even {who} misses the {what}: {', '.join(missed)}" if missed else ""
+
+
+def _seconds(value: float) -> str:
+    return "without end" if value == math.inf else format_seconds(value)
 
 
 def _slots_text(slots: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from suffice.stats.intervals import estimate_from
 from suffice.units import format_bandwidth, format_bytes
 
 if TYPE_CHECKING:
@@ -70,4 +71,26 @@ def contradictions_in(record: RunRecord) -> tuple[str, ...]:
         bandwidth_spread=high / best.read_bytes_per_s - 1,
         streamed_bytes=streamed,
     )
-    return found.contradictions
+    return (
+        *found.contradictions,
+        *_impossible_passes(record, best.read_bytes_per_s / streamed, high / best.read_bytes_per_s - 1),
+    )
+
+
+def _impossible_passes(record: RunRecord, ceiling_tokens_per_second: float, bandwidth_spread: float) -> tuple[str, ...]:
+    """Decode steps of the service curve that are shorter than reading the weights once: every step reads them, however many it serves."""
+    service = record.measurement.service
+    found: list[str] = []
+    for one in () if service is None else service.decode:
+        if not one.seconds:
+            continue
+        steps_per_s = estimate_from([1 / seconds for seconds in one.seconds])
+        checked = check_rate(
+            f"a decode step of {one.size} at depth {one.depth}: steps at",
+            steps_per_s,
+            ceiling_tokens_per_second=ceiling_tokens_per_second,
+            bandwidth_spread=bandwidth_spread,
+            streamed_bytes=record.model.streamed_bytes,
+        )
+        found += [text.replace("tokens/s", "a second") for text in checked.contradictions]
+    return tuple(found[:1])  # one is enough, and the others say the same

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from suffice.decide import words
 from suffice.decide.constraints import Constraint, Sense
@@ -39,7 +39,11 @@ if TYPE_CHECKING:
 
     from suffice.model.demand import Demand
     from suffice.model.served import ServedLoad
+    from suffice.model.served_range import ServedRange
     from suffice.serving.search import LatencyLimit
+
+
+_NOTHING_AS_LONG: Final = "no load with prompts and answers as long as the demand's says how much was done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,12 +179,12 @@ def _limit(demand: Demand, need: ServedNeed, limit: LatencyLimit, standings: Seq
     least = min(heavier, key=lambda one: _or_infinity(one.high_of(limit)), default=None)
     most = max(lighter, key=lambda one: one.low_of(limit) or 0.0, default=None)
     shown = least or most
-    quantity = None
-    if shown is not None and (seen := shown.range_of(limit)) is not None:
+    seen, quantity = None if shown is None else shown.range_of(limit), None
+    if seen is not None:
         quantity = Quantity(
             point=seen.point,
             low=None if most is None else most.low_of(limit),
-            high=None if least is None else least.high_of(limit),
+            high=_finite(None if least is None else least.high_of(limit)),
             basis=Basis.MEASURED,
         )
     is_ttft = limit.metric == "ttft_s"
@@ -193,8 +197,21 @@ def _limit(demand: Demand, need: ServedNeed, limit: LatencyLimit, standings: Seq
         available=quantity if quantity is None or is_ttft else quantity.inverted(),
         margin=1.0 if several else demand.margin,
         note=f"P{limit.percent:g} of all attempts" + (f", in {shown.load.source}" if shown is not None else ""),
+        unbounded=_unbounded(seen, is_ttft=is_ttft),
         several=several,
     )
+
+
+def _finite(value: float | None) -> float | None:
+    """Failures have no end that anybody knows: without end is no number to compare with."""
+    return None if value == math.inf else value
+
+
+def _unbounded(seen: ServedRange | None, *, is_ttft: bool) -> str:
+    """Why a percentile has no end on either side."""
+    if seen is not None and not seen.supported:
+        return f"{seen.attempts} attempts, no interval"
+    return f"no {'upper' if is_ttft else 'lower'} end known"
 
 
 def _or_infinity(value: float | None) -> float:
@@ -211,7 +228,11 @@ def _throughput(demand: Demand, need: ServedNeed, standings: Sequence[LoadStandi
         default=None,
     )
     done = None if best is None else best.load.requests_per_s
-    note = "" if best is None else f"the most that was done, in {best.load.source}; a heavier load might do more"
+    note = (
+        _NOTHING_AS_LONG
+        if best is None
+        else f"the most that was done, in {best.load.source}; a heavier load might do more"
+    )
     if demand.kind is DemandKind.SCHEDULED:
         requests = demand.requests_per_day or 0.0
         time_s = None if not done else requests / done

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from suffice.decide.service_load import limits_of
+from suffice.decide.service_load import arrivals_in_window, limits_of
 from suffice.model.demand import DemandKind
 from suffice.model.served import LoadKind, Mapping
 from suffice.model.served_range import ServedRange, served_range
-from suffice.units import SECONDS_PER_DAY
+from suffice.units import format_seconds
 
 if TYPE_CHECKING:
     from suffice.model.demand import Demand, Lengths
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 
 # Lengths within 10 % are the same lengths: templates and tokenizers differ by as much (reference: MLPerf's rule for outputs).
 LENGTH_TOLERANCE: Final = 0.1
+KEEPS_UP: Final = (
+    0.9  # of the requests that were sent must be answered in the same time, or the latencies are of a start
+)
 _PERCENT: Final = 100
+_SHORT: Final = {"ttft_s": "TTFT", "tpot_s": "TPOT"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,16 +109,16 @@ def need_of(demand: Demand) -> ServedNeed:
         prompt=demand.prompt_tokens,
         output=demand.output_tokens,
         margin=demand.margin,
-        needed_requests_per_s=_arrivals(demand) if needs_throughput else None,
+        needed_requests_per_s=arrivals_in_window(demand) if needs_throughput else None,
     )
 
 
-def _arrivals(demand: Demand) -> float | None:
-    """Requests per second while there is time for them."""
-    rate = demand.requests_per_second
-    if rate is not None and demand.window_s is not None and demand.rate_is_daily:
-        return rate * SECONDS_PER_DAY / demand.window_s
-    return rate
+def _falls_behind(load: ServedLoad) -> str:
+    """Fewer requests were answered than came, so that a queue may have grown: no latency of such a run says what a longer one has."""
+    answered, sent = load.requests_per_s, load.level_low
+    if load.kind is not LoadKind.RATE or answered is None or sent is None or answered >= KEEPS_UP * sent:
+        return ""
+    return f"{answered:.3g} of {sent:.3g} requests/s were answered while they were sent: the server falls behind, or the run is too short"
 
 
 def judge_load(need: ServedNeed, load: ServedLoad) -> LoadStanding:
@@ -129,9 +134,18 @@ def judge_load(need: ServedNeed, load: ServedLoad) -> LoadStanding:
     if not load.problems and not long_enough:
         reasons.append(_length_reason(need, load, short_enough=short_enough))
     reasons += _range_reasons(load, need, ranges)
+    if long_enough and not short_enough:
+        reasons.append(
+            f"its lengths are longer than the demand's ({_lengths_text(load)}), so it may fail where the demand holds"
+        )
+    behind = _falls_behind(load)
+    if behind and need.limits:
+        reasons.append(behind)
     pairs = list(zip(need.limits, ranges, strict=True))
-    holds = bool(pairs) and all(
-        seen is not None and seen.high is not None and seen.high <= limit.seconds for limit, seen in pairs
+    holds = (
+        bool(pairs)
+        and not behind
+        and all(seen is not None and seen.high is not None and seen.high <= limit.seconds for limit, seen in pairs)
     )
     fails = any(seen is not None and seen.low is not None and seen.low > limit.seconds for limit, seen in pairs)
     return LoadStanding(
@@ -225,20 +239,9 @@ def _lengths_text(load: ServedLoad) -> str:
 
 def _range_reasons(load: ServedLoad, need: ServedNeed, ranges: tuple[ServedRange | None, ...]) -> list[str]:
     """Why a limit's percentile is not known, or from one side only."""
-    found = []
+    found: list[str] = []
     for limit, seen in zip(need.limits, ranges, strict=True):
-        name = "TTFT" if limit.metric == "ttft_s" else "TPOT"
-        times = load.ttft if limit.metric == "ttft_s" else load.tpot
-        if seen is None:
-            found.append(
-                f"no usable {name} in the file" + (f": {times.why}" if times is not None and times.why else "")
-            )
-        elif not seen.supported:
-            found.append(f"P{limit.percent:g} of {name} needs {seen.needed} attempts, {seen.attempts} were made")
-        elif times is not None and times.mapping is not Mapping.EXACT:
-            found.append(f"{name} is a {times.mapping} of ours: {times.why}")
-        elif seen.high is None and load.failed is not None:
-            found.append(f"the file has no percentile of {name} as high as P{limit.percent:g} needs")
+        found += _limit_reasons(load, limit, seen)
     if load.failed is None:
         found.append("how many requests failed is not told, and so no percentile of all attempts is known")
     if need.limits and not load.keeps_schedule:
@@ -246,6 +249,37 @@ def _range_reasons(load: ServedLoad, need: ServedNeed, ranges: tuple[ServedRange
             "less was sent than the schedule asked for, and how late requests went out is not told: TTFT is a lower bound"
         )
     return found
+
+
+def _limit_reasons(load: ServedLoad, limit: LatencyLimit, seen: ServedRange | None) -> list[str]:
+    name = _SHORT[limit.metric]
+    times = load.ttft if limit.metric == "ttft_s" else load.tpot
+    why = "" if times is None else times.why
+    if seen is None:
+        return [f"no usable {name} in the file" + (f": {why}" if why else "")]
+    if not seen.supported:
+        return [f"P{limit.percent:g} of {name} needs {seen.needed} attempts, {seen.attempts} were made"]
+    found = []
+    if times is not None and times.mapping is not Mapping.EXACT:
+        found.append(f"{name} is a {times.mapping} of ours: {why}")
+    if seen.high == math.inf:
+        found.append(f"{_lost_text(load)}, so P{limit.percent:g} of {name} has no upper end")
+    elif seen.high is None and not found and load.failed is not None and load.keeps_schedule:
+        found.append(f"the file has no percentile of {name} as high as P{limit.percent:g} needs")
+    elif seen.high is not None and (seen.low or 0.0) <= limit.seconds < seen.high:
+        low = "up" if seen.low is None else f"from {format_seconds(seen.low)}"
+        ends = f"{low} to {format_seconds(seen.high)}"
+        found.append(
+            f"P{limit.percent:g} of {name} may be {ends}, and its limit of {format_seconds(limit.seconds)} lies in between"
+        )
+    return found
+
+
+def _lost_text(load: ServedLoad) -> str:
+    """Attempts without an answer: ``4 of 80 failed``."""
+    lost = ((load.failed, "failed"), (load.cut_off, "were cut off"))
+    parts = [f"{count} of {load.attempted or 'the attempts'} {what}" for count, what in lost if count]
+    return " and ".join(parts) or "requests failed"
 
 
 def _failures(load: ServedLoad) -> tuple[str, ...]:

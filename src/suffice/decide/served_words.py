@@ -38,7 +38,8 @@ def level_text(load: ServedLoad) -> str:
     """The load in words: ``8 users``, ``6 requests/s asked, 6.5 sent``."""
     if load.asked is None:
         return str(load.kind)
-    text = f"{load.asked:.4g} {load.kind}"
+    unit = "user" if load.kind is LoadKind.USERS and load.asked == 1 else str(load.kind)
+    text = f"{load.asked:.4g} {unit}"
     if load.kind is LoadKind.RATE and load.level_low is not None and load.level_high is not None:
         sent = load.level_high if math.isclose(load.level_low, load.asked) else load.level_low
         text += f" asked, {sent:.4g} sent"
@@ -64,9 +65,13 @@ def constraint_note(standings: Sequence[LoadStanding]) -> str:
     if parts:
         return "; ".join(parts)
     first = standings[:_SHOWN_LOADS]
-    parts = [f"{one.load.source} at {level_text(one.load)} shows nothing: {'; '.join(one.reasons)}" for one in first]
+    parts = [f"{one.load.source}{_at(one.load)} shows nothing: {'; '.join(one.reasons)}" for one in first]
     more = len(standings) - len(first)
     return ". ".join(parts) + (f"; and {more} more loads" if more else "")
+
+
+def _at(load: ServedLoad) -> str:
+    return "" if load.asked is None else f" at {level_text(load)}"
 
 
 def settle_command(demand: Demand, need: ServedNeed, loads: Sequence[ServedLoad]) -> str:
@@ -77,7 +82,9 @@ def settle_command(demand: Demand, need: ServedNeed, loads: Sequence[ServedLoad]
         users = math.ceil(need.demanded * (need.margin if need.has_capacity else 1.0))
         words += ["--concurrency", f"{users}", "--requests", f"{max(_requests(need), _OF_USERS * users)}"]
     else:
-        words += ["--rate", f"{need.demanded * need.margin * _OVER:.4g}", "--requests", f"{_requests(need)}"]
+        # Work that nobody waits for has to be done in its window, which a rate over the whole day does not show.
+        rate = need.demanded if need.needed_requests_per_s is None else need.needed_requests_per_s
+        words += ["--rate", f"{rate * need.margin * _OVER:.4g}", "--requests", f"{_requests(need)}"]
     words += _length_words("--prompt-tokens", demand.prompt_tokens) + _length_words(
         "--output-tokens", demand.output_tokens
     )

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from suffice.decide.service_load import Effort
     from suffice.model.demand import Demand
     from suffice.serving.curve import ServiceCurve
+    from suffice.serving.search import LatencyLimit
 
 _KNOWN: Final = 600  # answers that are kept
 _IDLE_SHARE: Final = 0.002  # of what a server answers at most: a load at which nobody meets anybody
@@ -64,7 +65,9 @@ class Served:
         case: the load and its limits.
         ends: the curves that were simulated.
         slots: that were simulated at the demanded load.
+        capacity_slots: that carry the capacity's point; others than ``slots`` where no end but the fast one holds the load.
         capacity: the most users or requests a second at which the limits hold.
+        missed_alone: limits that one request at a time misses, with what it gets, on the curve of the capacity's point; looked at where that is 0.
         ttft: at its percentile, at the demanded load; None also where no limit is stated.
         tpot: the same.
         machines: the fewest equal machines that hold the load times the margin, at the slow end; None where one holds it or none would.
@@ -75,7 +78,9 @@ class Served:
     case: ServedCase
     ends: CurveEnds
     slots: int
+    capacity_slots: int
     capacity: Quantity | None
+    missed_alone: tuple[tuple[LatencyLimit, float], ...]
     ttft: Quantity | None
     tpot: Quantity | None
     machines: int | None
@@ -171,13 +176,27 @@ def _served(demand: Demand, evidence: MachineEvidence, case: ServedCase) -> Serv
         case=case,
         ends=ends,
         slots=slots,
+        capacity_slots=next((end.slots for end in (likely, slow, fast) if end is not None), slots),
         capacity=_capacity(slow, likely, fast, case, ends, fitting),
+        missed_alone=_missed_alone(((ends.likely, likely), (ends.slow, slow), (ends.fast, fast)), case),
         ttft=_latency("ttft_s", case, ends, slots),
         tpot=_latency("tpot_s", case, ends, slots),
         machines=machines,
         machine_slots=machine_slots,
         slots_that_fit=fitting,
     )
+
+
+def _missed_alone(
+    found: tuple[tuple[ServiceCurve | None, _End | None], ...], case: ServedCase
+) -> tuple[tuple[LatencyLimit, float], ...]:
+    curve, end = next(((one, end) for one, end in found if one is not None and end is not None), (None, None))
+    if curve is None or end is None or end.capacity > 0 or not case.effort.finds_capacity:
+        return ()
+    load, trial = case.crowd(1)
+    values = percentiles_of_runs(curve, case.scheduler(1), load, case.limits, trial)
+    middles = [(limit, _middle(runs)) for limit, runs in zip(case.limits, values, strict=True)]
+    return tuple((limit, value) for limit, value in middles if value > limit.seconds)
 
 
 def _ends(evidence: MachineEvidence, case: ServedCase, sequences: int) -> CurveEnds:

@@ -54,6 +54,7 @@ class CurveEnds:
         basis: of what is simulated from them; a simulation is never "measured".
         beyond: what was asked beyond the measurements, in sentences.
         interval_known: False for plain numbers that were taken at face value.
+        too_short: prompts or caches go beyond the lengths of the measured curve.
     """
 
     slow: ServiceCurve | None
@@ -62,6 +63,7 @@ class CurveEnds:
     basis: Basis
     beyond: tuple[str, ...] = ()
     interval_known: bool = True
+    too_short: bool = False
 
 
 def curve_ends(evidence: MachineEvidence, extent: Extent) -> CurveEnds:
@@ -100,6 +102,7 @@ def _of_measured(curve: ServiceCurve, uncertainty: float | None, extent: Extent)
         fast=fast,
         basis=weakest([curve.basis, Basis.EXTRAPOLATED]) or curve.basis,
         beyond=_beyond(curve, extent),
+        too_short=_too_short(curve, extent),
     )
 
 
@@ -114,6 +117,21 @@ def _beyond(curve: ServiceCurve, extent: Extent) -> tuple[str, ...]:
         for what, value, measured in asked
         if measured is not None and value > curve.reach * measured
     )
+
+
+def _too_short(curve: ServiceCurve, extent: Extent) -> bool:
+    chunk = min(extent.prompt_tokens, PASS_TOKENS)
+    depths = (
+        (extent.depth, curve.decode.largest_depth),
+        (extent.prompt_tokens - chunk, curve.prefill.largest_depth),
+    )
+    if any(
+        measured is not None and asked > max(curve.reach * measured, PASS_TOKENS * (curve.reach - 1))
+        for asked, measured in depths
+    ):
+        return True
+    largest = curve.prefill.largest_size
+    return largest is not None and chunk > curve.reach * largest
 
 
 def _reaching(curve: ServiceCurve, extent: Extent, *, slow: bool) -> ServiceCurve | None:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from suffice.decide.service_curves import PASS_TOKENS, Extent
+from suffice.errors import DemandError
 from suffice.model.basis import Basis
 from suffice.model.demand import DEFAULT_PROMPT_TOKENS, DemandKind, Lengths
 from suffice.serving.capacity import at_rate
@@ -130,16 +131,24 @@ class ServedCase:
 
 
 def limits_of(demand: Demand) -> tuple[LatencyLimit, ...]:
-    """The stated limits. A rate that each user needs is a limit on TPOT, at P95 unless the demand says another percentile."""
+    """All stated limits. A rate that each user needs is a limit on TPOT at P95, beside one that is stated; the tightest comes first."""
     limits = []
     if demand.ttft is not None:
         limits.append(LatencyLimit(metric="ttft_s", seconds=demand.ttft.value_s, percent=demand.ttft.percentile))
-    needed = demand.required_decode_tokens_per_second
-    if needed is not None:
-        stated = demand.tpot
-        percent = stated.percentile if stated is not None and 1 / stated.value_s >= needed else _USUAL_PERCENTILE
-        limits.append(LatencyLimit(metric="tpot_s", seconds=1 / needed, percent=percent))
-    return tuple(limits)
+    tpot = []
+    if demand.tpot is not None:
+        tpot.append(LatencyLimit(metric="tpot_s", seconds=demand.tpot.value_s, percent=demand.tpot.percentile))
+    rate = demand.tokens_per_second_per_user
+    if rate is not None and all(one.seconds > 1 / rate or one.percent != _USUAL_PERCENTILE for one in tpot):
+        tpot.append(LatencyLimit(metric="tpot_s", seconds=1 / rate, percent=_USUAL_PERCENTILE))
+    return tuple(limits + sorted(tpot, key=lambda one: one.seconds))
+
+
+def judged_limits(demand: Demand) -> tuple[LatencyLimit, ...]:
+    """Those that its answers can keep or miss: answers that are all of one token have no time per further token."""
+    output = demand.output_tokens
+    single = output is not None and output.p95 < 2  # noqa: PLR2004  # tokens
+    return tuple(limit for limit in limits_of(demand) if limit.metric != "tpot_s" or not single)
 
 
 def share_of(demand: Demand, engines: int) -> Demand:
@@ -157,7 +166,11 @@ def share_of(demand: Demand, engines: int) -> Demand:
 
 
 def served_case(demand: Demand, evidence: MachineEvidence, effort: Effort | None = None) -> ServedCase | None:
-    """Users or a rate with limits on latency; None where the demand has no such thing."""
+    """Users or a rate with limits on latency; None where the demand has no such thing.
+
+    Raises:
+        DemandError: users whose only limit cannot be judged.
+    """
     if demand.requests_per_second is not None and _has_lengths(demand):
         kind, demanded = LoadKind.RATE, demand.requests_per_second
     elif demand.streams > 1:
@@ -165,19 +178,30 @@ def served_case(demand: Demand, evidence: MachineEvidence, effort: Effort | None
     else:
         return None
     case = _case(demand, evidence, kind, demanded, effort)
+    if kind is LoadKind.USERS and not case.limits and limits_of(demand):
+        raise DemandError(
+            "answers of one token have no rate of further tokens, so that nothing is left to judge the users by; state ttft_s"
+        )
     return case if case.limits else None
 
 
 def queue_case(demand: Demand, evidence: MachineEvidence, effort: Effort | None = None) -> ServedCase | None:
     """Work that nobody waits for: a rate without limits, or a job in its window; None where the demand has no such thing."""
-    arrivals = demand.requests_per_second
+    arrivals = arrivals_in_window(demand)
     if arrivals is None or not _has_lengths(demand):
         return None
-    if demand.kind is not DemandKind.SCHEDULED and limits_of(demand):
+    if demand.kind is not DemandKind.SCHEDULED and judged_limits(demand):
         return None
-    if demand.window_s is not None and (demand.rate_is_daily or demand.kind is DemandKind.SCHEDULED):
-        arrivals *= SECONDS_PER_DAY / demand.window_s
     return _case(demand, evidence, LoadKind.QUEUE, arrivals, effort)
+
+
+def arrivals_in_window(demand: Demand) -> float | None:
+    """Requests a second while there is time for them: a day's work of a job, or of a rate stated by the day, in its window."""
+    arrivals = demand.requests_per_second
+    if arrivals is None or demand.window_s is None:
+        return arrivals
+    in_window = demand.rate_is_daily or demand.kind is DemandKind.SCHEDULED
+    return arrivals * SECONDS_PER_DAY / demand.window_s if in_window else arrivals
 
 
 def _has_lengths(demand: Demand) -> bool:
@@ -195,9 +219,7 @@ def _case(
     if output is None:
         output = Lengths(p50=DEFAULT_OUTPUT_TOKENS, p95=DEFAULT_OUTPUT_TOKENS)
         assumed.append(f"answers of {DEFAULT_OUTPUT_TOKENS}")
-    limits = () if kind is LoadKind.QUEUE else limits_of(demand)
-    if output.p50 < 2:  # noqa: PLR2004  # an answer of one token has no time per further token
-        limits = tuple(limit for limit in limits if limit.metric != "tpot_s")
+    limits = () if kind is LoadKind.QUEUE else judged_limits(demand)
     context = demand.needed_context_tokens or math.ceil(prompt.p95 + output.p95)
     return ServedCase(
         kind=kind,

@@ -12,11 +12,12 @@ The rule, and its only home:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from suffice.decide import words
+from suffice.decide.advice import settle_sentence
 from suffice.decide.constraints import Constraint, Sense, check_context, constraints_for
 from suffice.decide.service import outlook
 from suffice.decide.service_load import share_of
@@ -27,7 +28,6 @@ from suffice.decide.wording import (
     label,
     machines_sentence,
     required_text,
-    settle_sentence,
 )
 from suffice.model.basis import Basis, weakest
 
@@ -102,11 +102,13 @@ def decide_machine(demand: Demand, evidence: MachineEvidence, service: ServiceOu
     demand = share_of(demand, evidence.engines)
     service = service or outlook(demand, evidence)
     served = None if service is None else service.served
-    graded = tuple(
-        GradedConstraint(constraint=constraint, grade=grade_constraint(constraint, evidence))
-        for constraint in constraints_for(demand, evidence, service)
+    graded = _details_graded_alike(
+        tuple(
+            GradedConstraint(constraint=constraint, grade=grade_constraint(constraint, evidence))
+            for constraint in constraints_for(demand, evidence, service)
+        )
     )
-    judged = [item for item in graded if item.constraint.judged]
+    judged = [item for item in graded if item.constraint.judged and not _is_detail(item, graded)]
     grade = _machine_grade(judged, evidence)
     binding = binding_of(judged)
     bases = [item.constraint.available.basis for item in judged if item.constraint.available is not None]
@@ -119,10 +121,30 @@ def decide_machine(demand: Demand, evidence: MachineEvidence, service: ServiceOu
         constraints=graded,
         grade=grade,
         flips=_flips(judged, served, lower_bound=evidence.engine_lower_bound or bool(evidence.disturbed)),
-        settle=settle_sentence(grade.value, None if binding is None else binding.constraint, evidence, served),
+        settle=settle_sentence(grade.value, None if binding is None else binding.constraint, evidence, service),
         machine=evidence.name,
         service=service,
     )
+
+
+_CAPACITIES: Final = ("capacity_users", "capacity_requests_per_second")
+
+
+def _is_detail(item: GradedConstraint, graded: tuple[GradedConstraint, ...]) -> bool:
+    """Whether a latency is one under load, which the capacity answers for."""
+    has_capacity = any(other.constraint.name in _CAPACITIES for other in graded)
+    return has_capacity and item.constraint.name in ("ttft_s", "decode_tokens_per_second") and item.constraint.several
+
+
+def _details_graded_alike(graded: tuple[GradedConstraint, ...]) -> tuple[GradedConstraint, ...]:
+    """Latencies at the demanded load are shown at the slots of one answer; whether any slots hold them is what the capacity says.
+
+    Judged on their own they could call a machine not enough that holds the load with other slots.
+    """
+    capacity = next((item.grade for item in graded if item.constraint.name in _CAPACITIES), None)
+    if capacity is None:
+        return graded
+    return tuple(replace(item, grade=capacity) if _is_detail(item, graded) else item for item in graded)
 
 
 def _flips(judged: list[GradedConstraint], served: Served | None, *, lower_bound: bool) -> tuple[str, ...]:

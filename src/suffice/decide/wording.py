@@ -6,16 +6,15 @@ import math
 from typing import TYPE_CHECKING
 
 from suffice.decide.constraints import Constraint, Sense
-from suffice.decide.service_load import LoadKind
-from suffice.units import format_bytes, format_memory, format_seconds
+from suffice.model.basis import Basis
+from suffice.units import SECONDS_PER_DAY, format_memory, format_seconds
 
 if TYPE_CHECKING:
-    from suffice.decide.evidence import MachineEvidence
     from suffice.decide.quantity import Quantity
     from suffice.decide.service import Served
 
 CAPACITIES = ("capacity_users", "capacity_requests_per_second")  # constraints whose headroom is one of load
-_USUAL_SLOTS = 8  # up to which a service curve is worth measuring where the demand is a rate
+_OF_EACH = ("decode_tokens_per_second", "ttft_s")  # what each user has at the demanded load
 _LARGEST_PLAIN_HEADROOM = 10_000
 _LABELS = {
     "capacity_users": "users at once",
@@ -35,6 +34,13 @@ def label(name: str) -> str:
     return _LABELS.get(name, name)
 
 
+def constraint_label(constraint: Constraint) -> str:
+    """The same of a constraint, which tells what each of several users has from what a single stream has."""
+    if constraint.several and constraint.name == "decode_tokens_per_second":
+        return "decode for each user"
+    return label(constraint.name)
+
+
 def format_value(value: float | None, unit: str) -> str:
     """A number with its unit, or "unknown"."""
     if value is None:
@@ -43,7 +49,7 @@ def format_value(value: float | None, unit: str) -> str:
         return "without end" if value == float("inf") else format_seconds(value)
     if unit == "bytes":
         return format_memory(value)
-    return f"{value:.4g} {unit}"
+    return f"{value:.4g} {'user' if unit == 'users' and value == 1 else unit}"
 
 
 def value_texts(required: float | None, available: float, unit: str) -> tuple[str, str]:
@@ -73,12 +79,13 @@ def available_text(constraint: Constraint) -> str:
         return f"{text} ({quantity.basis}, no interval)"
     if quantity.low is not None and quantity.low == quantity.high:
         return f"{text} ({quantity.basis})"
-    return f"{text} ({_range_text(quantity, constraint.unit)}, {quantity.basis})"
+    return f"{text} ({_range_text(quantity, constraint)}, {quantity.basis})"
 
 
-def _range_text(quantity: Quantity, unit: str) -> str:
+def _range_text(quantity: Quantity, constraint: Constraint) -> str:
+    unit = constraint.unit
     if quantity.low is None and quantity.high is None:
-        return "one repetition, no interval"
+        return constraint.unbounded
     if quantity.high is None:
         return f"at least {format_value(quantity.low, unit)}, no upper end known"
     if quantity.low is None:
@@ -88,7 +95,7 @@ def _range_text(quantity: Quantity, unit: str) -> str:
 
 def grade_sentence(constraint: Constraint, grade: str, *, weakened: bool = False) -> str:
     """Why a constraint has its grade; ``weakened``: as measured it has this grade, but the evidence is only a lower bound."""
-    what = f"{label(constraint.name)} {available_text(constraint)} against {required_text(constraint)}"
+    what = f"{constraint_label(constraint)} {available_text(constraint)} against {required_text(constraint)}"
     margin = "" if constraint.margin == 1 else f" with margin {constraint.margin:g}"
     sentence = {
         "enough": f"Enough{margin}: {what}{_headroom(constraint)}.",
@@ -131,35 +138,81 @@ def flip_sentence(constraint: Constraint, *, lower_bound: bool) -> str:
     From evidence that is only a lower bound of speed nothing follows about what is not enough.
     """
     low, high = constraint.headroom_range
-    if constraint.required is None or low is None or high is None or not constraint.of_speed:
+    if constraint.required is None or not constraint.of_speed:
         return ""
-    if low in (0, float("inf")) or high in (0, float("inf")):
-        return ""
-    name = label(constraint.name)
     if constraint.name in CAPACITIES:
-        return _capacity_flip(constraint, low, high, lower_bound=lower_bound)
+        return _capacity_flip(constraint, lower_bound=lower_bound)
+    if constraint.several and constraint.name in _OF_EACH:
+        return ""  # at the demanded load, without its margin: at such a limit the capacity would be another one
+    if not low or not high or not math.isfinite(low) or not math.isfinite(high):
+        return ""
+    if constraint.name == "wall_time_s":
+        return _window_flip(constraint, low, high, lower_bound=lower_bound)
+    return _plain_flip(constraint, low, high, lower_bound=lower_bound)
+
+
+def _plain_flip(constraint: Constraint, low: float, high: float, *, lower_bound: bool) -> str:
+    name, required = label(constraint.name), constraint.required or 0.0
     if constraint.sense is Sense.AT_LEAST:
-        safe = format_value(constraint.required * low / constraint.margin, constraint.unit)
-        lost = format_value(constraint.required * high, constraint.unit)
+        safe = format_value(required * low / constraint.margin, constraint.unit)
+        lost = format_value(required * high, constraint.unit)
         beyond = "beyond that a better measurement has to say" if lower_bound else f"not enough above {lost}"
         return f"{name}: enough up to a need of {safe}{_with_margin(constraint)}, {beyond}"
-    safe = format_value(constraint.required / low * constraint.margin, constraint.unit)
-    lost = format_value(constraint.required / high, constraint.unit)
+    safe = format_value(required / low * constraint.margin, constraint.unit)
+    lost = format_value(required / high, constraint.unit)
     beyond = "below that a better measurement has to say" if lower_bound else f"not enough below {lost}"
     return f"{name}: enough down to a limit of {safe}{_with_margin(constraint)}, {beyond}"
 
 
-def _capacity_flip(constraint: Constraint, low: float, high: float, *, lower_bound: bool) -> str:
-    required, unit = constraint.required or 0.0, constraint.unit
+def _window_flip(constraint: Constraint, low: float, high: float, *, lower_bound: bool) -> str:
+    """No window is longer than a day, whatever the time that a job takes."""
+    required, name = constraint.required or 0.0, label(constraint.name)
+    safe_s, lost_s = required / low * constraint.margin, required / high
+    beyond = "below that a better measurement has to say"
+    if not lower_bound:
+        beyond = f"not enough below {format_seconds(lost_s)}"
+    if safe_s <= SECONDS_PER_DAY:
+        return f"{name}: enough down to a window of {format_seconds(safe_s)}{_with_margin(constraint)}, {beyond}"
+    if lost_s <= SECONDS_PER_DAY or lower_bound:
+        return f"{name}: a window of a whole day is not shown to be enough{_with_margin(constraint)}, {beyond}"
+    return f"{name}: not even a window of a whole day is enough"
 
-    def load(value: float) -> str:
-        # Shares of a user are none; a product may miss a whole number by its last bit.
-        whole = math.floor(round(value, 6)) if constraint.name == "capacity_users" else value
-        return format_value(whole, unit)
 
-    safe, holds = load(required * low / constraint.margin), load(required * low)
-    beyond = "beyond that a better measurement has to say" if lower_bound else f"fails above {load(required * high)}"
-    return f"{label(constraint.name)}: holds up to {holds}, with the margin of {constraint.margin:g} up to {safe}, {beyond}"
+def _capacity_flip(constraint: Constraint, *, lower_bound: bool) -> str:
+    """Loads at which the demand would have another grade.
+
+    A simulated rate has no load beyond which it fails: at another demand other slots are taken, which may carry more.
+    """
+    low, high = constraint.headroom_range
+    required, users = constraint.required or 0.0, constraint.name == "capacity_users"
+    if not low or not math.isfinite(low):
+        return ""
+
+    def load(value: float, *, up: bool = False) -> str:
+        # Shares of a user are none; a product may miss a whole number by its last bit. Rates are rounded to the side that is true.
+        return format_value(math.floor(round(value, 6)) if users else _rounded(value, up=up), constraint.unit)
+
+    margined = required * low / constraint.margin
+    parts = []
+    if not users or round(margined, 6) >= 1:
+        parts.append(f"enough up to {load(margined)}{_with_margin(constraint)}")
+    if constraint.margin != 1:
+        parts.append(f"holds without the margin up to {load(required * low)}")
+    simulated = constraint.available is not None and constraint.available.basis is not Basis.MEASURED
+    if lower_bound:
+        parts.append("beyond that a better measurement has to say")
+    elif high is not None and math.isfinite(high) and (users or not simulated):
+        parts.append(f"fails above {load(required * high, up=True)}")
+    return f"{label(constraint.name)}: {', '.join(parts)}" if parts else ""
+
+
+def _rounded(value: float, *, up: bool) -> float:
+    """To four digits, upwards or downwards."""
+    if value <= 0:
+        return value
+    step = float(f"1e{math.floor(math.log10(value)) - 3}")
+    # A product may miss a number by its last bit.
+    return (math.ceil if up else math.floor)(round(value / step, 6)) * step
 
 
 def machines_sentence(served: Served | None) -> str:
@@ -175,111 +228,3 @@ def machines_sentence(served: Served | None) -> str:
 
 def _with_margin(constraint: Constraint) -> str:
     return "" if constraint.margin == 1 else f" (with margin {constraint.margin:g})"
-
-
-def settle_sentence(
-    grade: str, binding: Constraint | None, evidence: MachineEvidence, served: Served | None = None
-) -> str | None:
-    """What to do next; None when the verdict needs nothing more."""
-    if grade == "enough":
-        return None
-    if evidence.contradictions:
-        return "Measure bandwidth and model again on a quiet machine, and check the model's facts with `suffice ceiling --model`."
-    if binding is None:
-        return "State a decode rate, a latency limit or a request rate in the demand."
-    if grade == "open":
-        return _open_advice(binding, evidence, served)
-    machines = machines_sentence(served) if binding.several else ""
-    advice = _thin_advice(binding, evidence) if grade == "thin" else _not_enough_advice(binding, evidence)
-    curve = ""
-    if grade == "thin" and binding.several and evidence.service is None:
-        curve = f"Batching may give the margin: {_measure_curve(served)}"
-    return " ".join(sentence for sentence in (advice, curve, machines and f"{machines}.") if sentence) or None
-
-
-def _not_enough_advice(binding: Constraint, evidence: MachineEvidence) -> str:
-    if not binding.of_speed:
-        return "A machine with more memory, or a smaller quantization, would hold it."
-    return _attention_hint(binding, evidence)
-
-
-def _thin_advice(binding: Constraint, evidence: MachineEvidence) -> str:
-    low = binding.headroom_range[0]
-    if not low:  # unknown, or so small that it is no number
-        return "Recheck after quantization."
-    factor = binding.margin / low
-    of_what = "load" if binding.name in CAPACITIES else "speed"
-    advice = f"Recheck after quantization: the margin needs {factor:.2f} times the {of_what}"
-    if evidence.streamed_bytes is not None and binding.name == "decode_tokens_per_second":
-        target = format_bytes(evidence.streamed_bytes / factor)
-        advice += (
-            f"; where memory bandwidth binds, that is a model that streams at most {target} per token "
-            f"(this one streams {format_bytes(evidence.streamed_bytes)})"
-        )
-    return f"{advice}. {_attention_hint(binding, evidence)}".strip()
-
-
-def _attention_hint(binding: Constraint, evidence: MachineEvidence) -> str:
-    """llama.cpp turns flash attention on by itself; on some CPUs its kernel is the slow one (docs/measuring.md)."""
-    if evidence.is_gpu or not evidence.flash_attention_unproven or binding.name == "memory_bytes":
-        return ""
-    return (
-        "Flash attention was on by the engine's default and not compared: on some CPUs decode behind a long prompt is faster "
-        "with --flash-attention off, measure that too."
-    )
-
-
-def _measure_curve(served: Served | None) -> str:
-    slots = _USUAL_SLOTS
-    if served is not None and served.case.kind is LoadKind.USERS:
-        slots = math.ceil(served.case.demanded * served.case.margin)
-    elif served is not None:
-        slots = min(slots, served.case.most_slots)
-    return f"measure the service curve, `suffice check` with the same demand and --slots {max(2, slots)}."
-
-
-def _open_advice(binding: Constraint, evidence: MachineEvidence, served: Served | None) -> str:
-    """Everything that stands between the evidence and an answer, so that the next try is the last one."""
-    if binding.available is None or binding.required is None:
-        return f"Measure it: the record has no evidence about {label(binding.name)}."
-    steps = []
-    if evidence.disturbed:
-        steps.append("Measure again while nothing else runs: `suffice check` with the same demand.")
-    if evidence.engine_lower_bound:
-        command = evidence.engine_advice or "pip install 'suffice[native]'"
-        steps.append(f"Measure with an engine built for this CPU: {command}.")
-    ranged = _range_advice(binding, evidence, served)
-    if ranged:
-        steps.append(ranged)
-    return " ".join(steps)
-
-
-def _range_advice(binding: Constraint, evidence: MachineEvidence, served: Served | None) -> str:
-    """What would narrow the range, or "" when the range is not what keeps it open."""
-    quantity = binding.available
-    low, high = binding.headroom_range
-    if quantity is None or (
-        low is not None and high is not None and not low < binding.margin <= high and not low < 1 <= high
-    ):
-        return ""
-    if binding.several:
-        return _served_advice(evidence, served)
-    if quantity.low is None and quantity.high is None:
-        return "Measure with more repetitions: raise --budget, so that there is an interval."
-    if quantity.low is None or quantity.high is None:
-        return (
-            "The run was shorter than the demand's lengths: raise --budget (a warning of the run says how far), or measure with "
-            "--prompt-tokens and --depth of the demand."
-        )
-    return "Measure longer: raise --budget, so that the interval becomes narrower than the distance to the requirement."
-
-
-def _served_advice(evidence: MachineEvidence, served: Served | None) -> str:
-    if evidence.service is None:
-        return f"A single stream cannot tell what several requests at once get: {_measure_curve(served)}"
-    if evidence.service_uncertainty is None:
-        return "Measure the service curve with more repetitions: raise --budget, so that its points have intervals."
-    return (
-        "The simulation is not sharp enough to tell: load a server with it, `suffice load --spawn MODEL --find-capacity` with the demand's "
-        "lengths and limits."
-    )

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final
 from suffice import __version__
 from suffice.load.capacity_level import Level, level_result
 from suffice.load.capacity_plan import BRIEF_REQUESTS, settings_of
+from suffice.load.capacity_progress import LevelProgress
 from suffice.load.capacity_result import CapacityResult, LevelResult
 from suffice.load.probe import probe
 from suffice.load.runner import LoadRun, LoadRunner, Watcher, new_client
 from suffice.load.session import content_asks, interruptible
 from suffice.load.settings import MAX_CONCURRENCY, Arrivals, LoadPlan, Loop
 from suffice.model.capacity import Judge, LevelVerdict
-from suffice.model.capacity_search import CapacityOf, SearchSettings, Try, next_try
+from suffice.model.capacity_search import CapacityOf, SearchSettings, Tried, Try, next_try
 from suffice.model.load_request import Outcome
 
 if TYPE_CHECKING:
@@ -135,12 +136,22 @@ class _Search:
             return
         settings = self._search_settings()
         while not self._stopped:
-            following = next_try([level.tried for level in self._result.levels], settings)
+            following = next_try([self._tried(level) for level in self._result.levels], settings)
             if following is None:
                 self._change(finished=True)
                 return
             if not await self._try(following):
                 return
+
+    def _tried(self, level: LevelResult) -> Tried:
+        """What the search needs to know of a level; one that was left undecided and may be longer now is to be tried at length again."""
+        tried, plan = level.tried, self._plan
+        longer = plan.requests > (level.most_requests or plan.requests) or plan.duration_s > (
+            level.most_s or plan.duration_s
+        )
+        if tried.thorough and tried.verdict is LevelVerdict.UNDECIDED and longer:
+            return replace(tried, thorough=False)
+        return tried
 
     def _search_settings(self) -> SearchSettings:
         plan, idle_s = self._plan, self._idle_s
@@ -163,10 +174,9 @@ class _Search:
 
     async def _idle(self) -> LevelResult | None:
         """One user alone: a first guess, and whether the limits can be held at all. None when interrupted or without answers."""
-        self._progress("one user alone")
         plan = self._closed(1, requests=_IDLE_REQUESTS, warm_up=1)
         judge = replace(self._judge(None), least=_IDLE_REQUESTS)
-        level = await self._run(Level(level=1.0, thorough=False, plan=plan, judge=judge))
+        level = await self._run(Level(level=1.0, thorough=False, plan=plan, judge=judge), "one user alone")
         if level is None or self._stopped:
             return None
         if not level.succeeded:
@@ -180,8 +190,8 @@ class _Search:
         number = len(self._result.levels) + 1
         unit = "users" if self._plan.of is CapacityOf.USERS else "requests/s"
         length = "at length" if following.thorough else "briefly"
-        self._progress(f"level {number}: {following.level:g} {unit}, {length}")
-        level = await self._run(self._level_of(following, number))
+        head = f"level {number} of at most {self._plan.most_probes}: {following.level:g} {unit}, {length}"
+        level = await self._run(self._level_of(following, number), head)
         if level is None or (self._stopped and level.verdict is LevelVerdict.UNDECIDED):
             return False
         trouble = None if self._stopped else await self._come_to_rest()
@@ -245,27 +255,31 @@ class _Search:
             variation=1 / math.sqrt(bursts),
         )
 
-    async def _run(self, level: Level) -> LevelResult | None:
-        """A level's result; None when interrupted before anything was measured."""
+    async def _run(self, level: Level, head: str) -> LevelResult | None:
+        """A level's result, with ``head`` before what is said of it meanwhile; None when interrupted before anything was measured."""
         started_at = datetime.now(UTC).isoformat(timespec="seconds")
         patience_s = min(self._plan.timeout_s, max(_LEAST_PATIENCE_S, _PATIENCE * self._idle_s))
         watcher = Watcher(seen_enough=level.decided, patience_s=patience_s)
-        run = await self._send(level.plan, watcher)
+        tell = LevelProgress(self._progress, head, level.plan, self._idle_s)
+        run = await self._send(level.plan, watcher, tell)
         if not run.rows:
             return None
         return level_result(level, run, started_at)
 
-    async def _send(self, plan: LoadPlan, watcher: Watcher | None) -> LoadRun:
+    async def _send(
+        self, plan: LoadPlan, watcher: Watcher | None, tell: Callable[[int, int], None] = lambda *_: None
+    ) -> LoadRun:
         assert self._found is not None  # noqa: S101  # run() looked first
         self._runner = LoadRunner(
             plan, self._found.endpoint, self._found.accepted, self._content.temperature, watcher=watcher
         )
         if self._stopped:
             self._runner.stop()
-        return await self._runner.run(self._asks, lambda *_: None)
+        return await self._runner.run(self._asks, tell)
 
     async def _come_to_rest(self) -> str | None:
         """Wait until a lone request is answered as quickly as at the start; what is wrong when there is no answer at all."""
+        self._progress("waiting until the server is at rest again")
         patience_s = min(self._plan.timeout_s, max(_LEAST_PATIENCE_S, _PATIENCE * self._idle_s))
         plan = replace(self._closed(1, requests=1, warm_up=0), timeout_s=patience_s)
         for _ in range(_LONE_REQUESTS):

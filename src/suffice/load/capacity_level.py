@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from suffice.load.capacity_result import CriterionResult, LevelResult, Metric, metric_of
+from suffice.load.capacity_result import CriterionResult, LevelResult, Metric, lengths_of, metric_of
 from suffice.model.capacity import Judge, Judgement, LevelVerdict, is_gone
 from suffice.model.load_checks import check_client, doubts
 from suffice.model.load_metrics import Limits, Window, summarize
@@ -49,6 +49,7 @@ def level_result(level: Level, run: LoadRun, started_at: str) -> LevelResult:
     window = Window(from_ns=run.sending_from_ns, until_ns=run.sending_until_ns, unsteady=None)
     summary = summarize(rows, Limits(), window)
     attempts = [row for row in rows if not row.warm_up and row.outcome is not Outcome.INTERRUPTED]
+    answers = [row for row in attempts if row.succeeded]
     return LevelResult(
         level=level.level,
         rate_per_s=level.plan.rate_per_s,
@@ -75,6 +76,10 @@ def level_result(level: Level, run: LoadRun, started_at: str) -> LevelResult:
         warnings=tuple(doubts(rows, prompts_are_unique=False)),
         started_at=started_at,
         seed=level.plan.seed,
+        prompt_tokens=lengths_of([row.prompt_tokens for row in answers]),
+        output_tokens=lengths_of([row.output_tokens for row in answers]),
+        most_requests=level.plan.requests,
+        most_s=level.plan.duration_s,
     )
 
 

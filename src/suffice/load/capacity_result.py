@@ -13,6 +13,7 @@ from suffice.load.settings import Accepted, Api, Arrivals  # noqa: TC001  # Pyda
 from suffice.model.capacity import Criterion, LevelVerdict
 from suffice.model.capacity_search import Capacity, CapacityOf, Tried, capacity_of
 from suffice.report.json_values import json_text
+from suffice.stats.intervals import quantile
 from suffice.stats.percentiles import percentile
 
 if TYPE_CHECKING:
@@ -46,16 +47,31 @@ class Times:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """P50, P95 and P99 of a time over all attempts, failures infinitely slow."""
+    """P50, P90, P95 and P99 of a time over all attempts, failures infinitely slow. Earlier versions wrote no P90."""
 
     p50: Times
     p95: Times
     p99: Times
+    p90: Times | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedLengths:
+    """Tokens of prompts or of answers, as the server counted them in the answers that succeeded: the mean and the 95th percentile."""
+
+    mean: float
+    p95: float
+
+
+def lengths_of(counts: Sequence[int | None]) -> CountedLengths | None:
+    """The lengths that the server counted; None where it counted none."""
+    known = [count for count in counts if count is not None]
+    return CountedLengths(mean=sum(known) / len(known), p95=quantile(known, 0.95)) if known else None
 
 
 def metric_of(values_s: Sequence[float]) -> Metric | None:
     """The percentiles of attempts, infinite where they failed; None without any."""
-    found = [percentile(values_s, fraction) for fraction in (0.5, 0.95, 0.99)]
+    found = [percentile(values_s, fraction) for fraction in (0.5, 0.9, 0.95, 0.99)]
     times = [
         Times(
             observed_s=_finite(one.observed),
@@ -67,7 +83,7 @@ def metric_of(values_s: Sequence[float]) -> Metric | None:
         for one in found
         if one is not None
     ]
-    return Metric(p50=times[0], p95=times[1], p99=times[2]) if times else None
+    return Metric(p50=times[0], p90=times[1], p95=times[2], p99=times[3]) if times else None
 
 
 def _finite(value: float | None) -> float | None:
@@ -93,6 +109,8 @@ class LevelResult:
     """One level of load: a rate in requests/s or a number of users, as searched for.
 
     Times count from the schedule in an open loop. ``cut_off`` requests were under way when enough had been seen and were not waited for.
+    ``prompt_tokens`` and ``output_tokens`` are of successes and None where the server counted none. ``most_requests`` and ``most_s`` are
+    what the level was given at most; None in files of earlier versions, which had no lengths either.
     """
 
     level: float
@@ -120,6 +138,10 @@ class LevelResult:
     warnings: tuple[str, ...]
     started_at: str
     seed: int
+    prompt_tokens: CountedLengths | None = None
+    output_tokens: CountedLengths | None = None
+    most_requests: int | None = None
+    most_s: float | None = None
 
     @property
     def tried(self) -> Tried:
@@ -160,8 +182,12 @@ class CapacitySettings:
     spawned: str | None = None
 
     def agrees(self, other: CapacitySettings) -> bool:
-        """Whether levels of both belong to one search: what is asked for and how; not which words were drawn, nor how many probes."""
+        """Whether levels of both belong to one search: what is asked for and how.
+
+        Not which words were drawn, nor how many levels there are and how long each of them at most.
+        """
         varying: dict[str, Any] = {"prompt_salt": "", "most_probes": 1, "accepted": None, "model": None}
+        varying.update(requests=1, duration_s=1.0)
         if self.spawned is not None:
             varying["url"] = ""
         same_model = self.model == other.model or None in (self.model, other.model)

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from suffice.model.load_metrics import FRACTIONS
 from suffice.report.json_values import json_text
 
 if TYPE_CHECKING:
@@ -116,8 +117,8 @@ def document(result: LoadResult) -> dict[str, Any]:
 
 
 def _distribution(found: Distribution) -> dict[str, Any]:
-    """p50, p90, p99 as plain numbers (null: unsupported or unbounded), and under ``of_attempts`` and ``of_successes`` why."""
-    values = {_name(item): item.value for item in found.attempts} or {"p50": None, "p90": None, "p99": None}
+    """p50, p90, p95, p99 as plain numbers (null: unsupported or unbounded), and under ``of_attempts`` and ``of_successes`` why."""
+    values = {_name(item): item.value for item in found.attempts} or {_key(fraction): None for fraction in FRACTIONS}
     return {
         **values,
         "intervals": {
@@ -132,7 +133,11 @@ def _distribution(found: Distribution) -> dict[str, Any]:
 
 
 def _name(item: Percentile) -> str:
-    return f"p{round(item.fraction * _PERCENT)}"
+    return _key(item.fraction)
+
+
+def _key(fraction: float) -> str:
+    return f"p{round(fraction * _PERCENT)}"
 
 
 def _percentile(item: Percentile) -> dict[str, Any]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from suffice.stats.estimate import Interval
 
-FRACTIONS: Final = (0.5, 0.9, 0.99)
+FRACTIONS: Final = (0.5, 0.9, 0.95, 0.99)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """P50, P90 and P99 of a time in seconds: of all attempts, failures infinite, and beside it of the successes alone.
+    """P50, P90, P95 and P99 of a time in seconds: of all attempts, failures infinite, and beside it of the successes alone.
 
     ``undetermined`` successes have no such time (an answer of one token has no TPOT) and are in neither.
     """

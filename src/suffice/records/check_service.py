@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from suffice.records.schema import ExtrapolationRecord, RunRecord, ServicePass, ServiceRecord
 
 # Above this, a forged record could keep a reader busy for hours.
-_MOST_POINTS: Final = 10_000
+_MOST_POINTS: Final = 2_000
+_MOST_REPETITIONS: Final = 10_000  # of one point
 
 
 def check_service(record: RunRecord, *, source: str) -> None:
@@ -50,6 +51,8 @@ def _check_head(service: ServiceRecord, source: str) -> None:
 def _check_pass(one: ServicePass, where: str) -> None:
     if one.size < 1 or one.depth < 0:
         raise RecordError(f"{where} has a size under 1 or a negative depth")
+    if max(len(one.seconds), *(len(row) for row in one.slice_s), 0) > _MOST_REPETITIONS:
+        raise RecordError(f"{where} has more than {_MOST_REPETITIONS} repetitions; nothing measures so many")
     times = [*one.seconds, *(value for row in one.slice_s for value in row)]
     if any(not math.isfinite(value) or value <= 0 for value in times):
         raise RecordError(f"{where} has a time that is not positive")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from suffice.decide import words
 from suffice.decide.verdict import Grade
-from suffice.decide.wording import available_text, headroom_text, label, required_text
+from suffice.decide.wording import available_text, constraint_label, headroom_text, label, required_text
 from suffice.report.json_values import json_text
 from suffice.report.outlook import outlook_document, outlook_text
 from suffice.report.prospects import prospects_document
@@ -60,7 +60,7 @@ def constraint_rows(verdict: Verdict) -> list[list[str]]:
         margin = "" if constraint.margin == 1 else f" (margin {constraint.margin:g})"
         rows.append(
             [
-                label(constraint.name),
+                constraint_label(constraint),
                 required_text(constraint),
                 available_text(constraint),
                 headroom_text(headroom) + margin,
@@ -88,7 +88,7 @@ def least_lines(decision: Decision) -> list[str]:
 def constraint_notes(verdict: Verdict) -> list[str]:
     """What qualifies the numbers of the table, a line for each constraint that has something to say."""
     return [
-        one_line(f"{label(item.constraint.name)}: {item.constraint.note}")
+        one_line(f"{constraint_label(item.constraint)}: {item.constraint.note}")
         for item in verdict.constraints
         if item.constraint.note
     ]

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from suffice.load.settings import Loop
+from suffice.load.settings import Arrivals, Loop
+from suffice.model.load_metrics import FRACTIONS
 from suffice.model.load_ramp import BREAKS, kept_up_to
 from suffice.report.tables import one_line, plain_table
 from suffice.units import format_seconds
 
 if TYPE_CHECKING:
     from suffice.load.result import LoadResult, LoadSettings
+    from suffice.load.settings import LoadPlan
     from suffice.model.load_metrics import Distribution, LoadSummary
     from suffice.stats.percentiles import Percentile
+
+_PERCENT: Final = 100
 
 
 def load_text(result: LoadResult) -> str:
@@ -82,16 +86,16 @@ def _times(summary: LoadSummary, settings: LoadSettings) -> str:
         if settings.plan.loop is Loop.CLOSED
         else "times from the schedule are the users'"
     )
-    return plain_table([["time", "P50", "P90", "P99"], *rows]) + f"\n{note}."
+    return plain_table([["time", *(f"P{fraction * _PERCENT:g}" for fraction in FRACTIONS)], *rows]) + f"\n{note}."
 
 
 def _cells(found: Distribution) -> list[str]:
-    return [_cell(item) for item in found.attempts] or ["unknown"] * 3
+    return [_cell(item) for item in found.attempts] or ["unknown"] * len(FRACTIONS)
 
 
 def _cell(item: Percentile) -> str:
     if item.low is None or item.high is None:
-        return f"unsupported: {item.samples} of {item.needed} requests"
+        return f"needs {item.needed} requests, had {item.samples}"
     return f"{_seconds(item.observed)} [{_seconds(item.low)}, {_seconds(item.high)}]"
 
 
@@ -143,8 +147,8 @@ def _checks(result: LoadResult) -> list[str]:
         text = f"client      event loop late by {format_seconds(client.loop_lag_p99_s)} (P99), {client.cpu_share:.0%} of a core"
         if client.send_lag_p99_s is not None and client.achieved_rate_per_s is not None:
             text += (
-                f"; sent {client.achieved_rate_per_s:.4g} of {client.scheduled_rate_per_s:.4g} requests/s, "
-                f"{format_seconds(client.send_lag_p99_s)} late (P99)"
+                f"; sent {client.achieved_rate_per_s:.4g} of {client.scheduled_rate_per_s:.4g} requests/s scheduled"
+                f"{_asked_rate(result.settings.plan)}, {format_seconds(client.send_lag_p99_s)} late (P99)"
             )
         lines.append(text)
     server = result.server
@@ -156,6 +160,16 @@ def _checks(result: LoadResult) -> list[str]:
             f"server      its clock {word} the client's: decode {decode} times, TTFT {prompt} times its time for the prompt"
         )
     return lines
+
+
+def _asked_rate(plan: LoadPlan) -> str:
+    """What the schedule was drawn for: few arrivals at random have another rate by chance."""
+    if plan.rate_per_s is None:
+        return ""
+    if plan.ramp_to_per_s is not None:
+        return f" (asked for: {plan.rate_per_s:g} to {plan.ramp_to_per_s:g})"
+    at_random = "" if plan.arrivals is Arrivals.CONSTANT else ", in random gaps"
+    return f" (asked for: {plan.rate_per_s:g}{at_random})"
 
 
 def _ramp(result: LoadResult) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from suffice.load.capacity_result import CapacityStatus
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from suffice.model.capacity import Criterion
 
 _BAR: Final = 40
+_WHOLE: Final = 0.9  # of its duration: the last arrival of an open loop comes somewhat before its end
 _MARKS: Final = {LevelVerdict.HOLDS: "holds", LevelVerdict.FAILS: "FAILS", LevelVerdict.UNDECIDED: "undecided"}
 
 
@@ -71,7 +73,50 @@ def _answer(result: CapacityResult) -> str:
     failed = "nothing proven" if found.failed is None else f"{found.failed:.4g} {unit}"
     if result.status is CapacityStatus.FOUND:
         return f"capacity    holds at {held}, fails at {failed} ({confidence}); in between nothing is proven"
-    return f"capacity    {result.status}; holds at: {held}; fails at: {failed}"
+    return f"capacity    {result.status}; holds at: {held}; fails at: {failed}\nnext        {next_step(result)}"
+
+
+def next_step(result: CapacityResult) -> str:
+    """How a search that was left undecided goes on: with --resume, and with more of what it ran out of."""
+    again = "the same command with --resume (it needs the file of --out)"
+    if result.status is CapacityStatus.INTERRUPTED:
+        return f"go on with {again}"
+    if result.ended_early is not None:
+        return f"find out what ails the server, then go on with {again}"
+    open_ends = _open_ends(result)
+    if open_ends and all(one.client_is_bottleneck for one in open_ends):
+        return "give the client a core of its own or another machine, then search again"
+    return f"go on with {again} and {_more(result, open_ends)}"
+
+
+def _open_ends(result: CapacityResult) -> list[LevelResult]:
+    """Levels between what holds and what fails that were tried at length and told nothing."""
+    found = result.capacity
+    low, high = found.held or 0.0, math.inf if found.failed is None else found.failed
+    tried = [one for one in result.levels if one.thorough and low < one.level < high]
+    return [one for one in tried if one.verdict is LevelVerdict.UNDECIDED]
+
+
+def _more(result: CapacityResult, open_ends: Sequence[LevelResult]) -> str:
+    """The flags that give the search more of what it ran out of."""
+    settings = result.settings
+    short = [_ran_out_of_time(one) for one in open_ends]
+    used_up = len(result.levels) >= settings.most_probes
+    flags = []
+    if not all(short) or not (short or used_up):
+        flags.append(f"more --requests (had {settings.requests} a level)")
+    if any(short):
+        flags.append(f"a longer --duration (had {settings.duration_s:g} s a level)")
+    if used_up or open_ends:
+        flags.append(f"a higher --most-probes (had {settings.most_probes}, used {len(result.levels)})")
+    return " and ".join(flags)
+
+
+def _ran_out_of_time(level: LevelResult) -> bool:
+    """Whether the level ended by its duration, before its requests were sent."""
+    if level.most_s is None or level.most_requests is None:
+        return False
+    return level.attempted + level.cut_off < level.most_requests and level.length_s >= _WHOLE * level.most_s
 
 
 def level_words(level: LevelResult, settings: CapacitySettings) -> str:

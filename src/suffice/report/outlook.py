@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from suffice.decide.service_load import LoadKind
-from suffice.decide.service_table import load_table, percent_of, shown_curve
+from suffice.decide.service_table import load_table, percent_of, shown_curve, shown_proof
 from suffice.decide.wording import format_value, machines_sentence
 from suffice.report.tables import markdown_table, markdown_text, plain_table
+from suffice.serving.capacity import Proof
 
 if TYPE_CHECKING:
     from suffice.decide.quantity import Quantity
     from suffice.decide.service import Drained, Served, ServiceOutlook
     from suffice.decide.service_table import LoadRow
     from suffice.serving.search import LatencyLimit
+
+
+_SHORT: Final = {"ttft_s": "TTFT", "tpot_s": "TPOT"}
+_RUNS_SHOWN: Final = {
+    Proof.MEDIAN: "the middle one",
+    Proof.HOLDS: "the worst",
+    Proof.MAY_HOLD: "the best",
+}
 
 
 def outlook_text(service: ServiceOutlook) -> list[str]:
@@ -70,7 +79,7 @@ def _range(quantity: Quantity | None, unit: str) -> str:
         "no lower end known" if quantity.low is None else f"{quantity.low:.3g}",
         "no upper end known" if quantity.high is None else f"{quantity.high:.3g}",
     ]
-    return f"{quantity.point:.3g} {unit} ({' to '.join(ends)})"
+    return f"{quantity.point:.3g} {'user' if unit == LoadKind.USERS and quantity.point == 1 else unit} ({' to '.join(ends)})"
 
 
 def _load(served: Served, load: float) -> str:
@@ -79,13 +88,22 @@ def _load(served: Served, load: float) -> str:
 
 def _columns(served: Served) -> list[str]:
     ttft, tpot = (f"P{percent_of(served, metric):g}" for metric in ("ttft_s", "tpot_s"))
-    return [served.case.kind.value, "TTFT P50", f"TTFT {ttft}", "TPOT P50", f"TPOT {tpot}", "output tokens/s"]
+    return [served.case.kind.value, "TTFT P50", f"TTFT {ttft}", "TPOT P50", f"TPOT {tpot}", "output tokens/s", "limits"]
 
 
 def _cells(row: LoadRow) -> list[str]:
     mark = " (demanded)" if row.is_demanded else ""
     times = (row.ttft_p50_s, row.ttft_s, row.tpot_p50_s, row.tpot_s)
-    return [f"{row.load:.3g}{mark}", *(_seconds(value) for value in times), f"{row.output_tokens_per_second:.4g}"]
+    return [
+        f"{row.load:.3g}{mark}",
+        *(_seconds(value) for value in times),
+        f"{row.output_tokens_per_second:.4g}",
+        _limits_text(row),
+    ]
+
+
+def _limits_text(row: LoadRow) -> str:
+    return f"{' and '.join(_SHORT[metric] for metric in row.missed)} missed" if row.missed else "hold"
 
 
 def _seconds(value: float) -> str:
@@ -94,10 +112,14 @@ def _seconds(value: float) -> str:
 
 def _table_note(served: Served) -> str:
     limits = " and ".join(
-        f"{'TTFT' if limit.metric == 'ttft_s' else 'TPOT'} P{limit.percent:g} at most {format_value(limit.seconds, 's')}"
+        f"{_SHORT[limit.metric]} P{limit.percent:g} at most {format_value(limit.seconds, 's')}"
         for limit in served.case.limits
     )
-    return f"simulated from {shown_curve(served.ends)[1]}; asked for: {limits}"
+    runs = f"{_RUNS_SHOWN[shown_proof(served.ends)]} of {served.case.trial.runs} runs"
+    slots = ""
+    if served.case.kind is LoadKind.RATE and served.capacity_slots != served.slots:
+        slots = f" with --parallel {served.capacity_slots}, which carries the capacity"
+    return f"simulated from {shown_curve(served.ends)[1]}{slots}, {runs}; asked for: {limits}"
 
 
 def outlook_document(service: ServiceOutlook | None) -> dict[str, Any] | None:
@@ -116,6 +138,7 @@ def _served_document(served: Served) -> dict[str, Any]:
         "demanded": case.demanded,
         "margin": case.margin,
         "slots": served.slots,
+        "curve_slots": served.capacity_slots if case.kind is LoadKind.RATE else None,
         "slots_that_fit": served.slots_that_fit,
         "cache": case.scheduler(1).layout.value,
         "capacity": _quantity_document(served.capacity),
@@ -161,4 +184,10 @@ def _row_document(row: LoadRow) -> dict[str, Any]:
         "output_tokens_per_second": row.output_tokens_per_second,
     }
     known = {name: None if math.isnan(value) else value for name, value in values.items()}
-    return {"load": row.load, **known, "is_demanded": row.is_demanded}
+    return {
+        "load": row.load,
+        **known,
+        "limits_hold": not row.missed,
+        "missed": list(row.missed),
+        "is_demanded": row.is_demanded,
+    }

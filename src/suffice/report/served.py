@@ -58,16 +58,14 @@ def _row(standing: LoadStanding) -> list[str]:
 def _range_text(seen: ServedRange | None) -> str:
     if seen is None:
         return "unknown"
-    low, high = (_seconds(value) for value in (seen.low, seen.high))
+    point = "without end" if seen.point == float("inf") else format_seconds(seen.point)
     if not seen.supported:
-        return f"{_seconds(seen.point)} (unsupported)"
-    return f"{_seconds(seen.point)} ({low} to {high})"
-
-
-def _seconds(value: float | None) -> str:
-    if value is None:
-        return "?"
-    return "without end" if value == float("inf") else format_seconds(value)
+        return f"{point} (unsupported)"
+    if seen.high is not None and seen.high != float("inf"):
+        low = "no lower end" if seen.low is None else format_seconds(seen.low)
+        return f"{point} ({low} to {format_seconds(seen.high)})"
+    low = "no end" if seen.low is None else f"at least {format_seconds(seen.low)}, no upper end"
+    return f"{point} ({low} known)"
 
 
 def served_documents(served: Sequence[ServedVerdict]) -> list[dict[str, Any]]:

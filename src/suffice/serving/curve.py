@@ -17,7 +17,7 @@ from suffice.serving.surface import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 DEFAULT_REACH: Final = 1.25
 
@@ -29,6 +29,16 @@ class Reached:
     batch: float = 0.0
     depth: float = 0.0
     chunk: float = 0.0
+
+
+def farthest(reached: Iterable[Reached]) -> Reached:
+    """The largest of what several simulations asked a curve for; nothing of none."""
+    runs = tuple(reached)
+    return Reached(
+        batch=max((run.batch for run in runs), default=0.0),
+        depth=max((run.depth for run in runs), default=0.0),
+        chunk=max((run.chunk for run in runs), default=0.0),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,16 +79,28 @@ class ServiceCurve:
 
     def beyond(self, reached: Reached) -> tuple[str, ...]:
         """What was asked beyond the reach of the measurements, in sentences; empty for a formula."""
+        flat_depth = self._only_depth()
         asked = (
             ("decode batch", "sequences", reached.batch, self.decode.largest_size),
-            ("decode depth", "tokens", reached.depth, self.decode.largest_depth),
+            ("decode depth", "tokens", reached.depth, self.decode.largest_depth if flat_depth is None else None),
             ("prompt chunk", "tokens", reached.chunk, self.prefill.largest_size),
         )
-        return tuple(
+        notes = [
             f"{what} {value:.0f} {unit} is beyond the {measured:.0f} that were measured: extrapolated"
             for what, unit, value, measured in asked
             if measured is not None and value > self.reach * measured
-        )
+        ]
+        if flat_depth is not None and reached.depth > flat_depth:
+            notes.append(
+                f"the curve was measured at one depth ({flat_depth:.0f} tokens), {reached.depth:.0f} were reached: "
+                "depth is taken to cost nothing"
+            )
+        return tuple(notes)
+
+    def _only_depth(self) -> float | None:
+        """The depth at which all decode steps were measured; None when there are several, or none was measured."""
+        depths = {point.depth for point in self.decode_points}
+        return next(iter(depths)) if len(depths) == 1 else None
 
     def slower(self, factor: float) -> ServiceCurve:
         """The curve of a machine that takes ``factor`` times as long for everything (under 1: a faster one)."""

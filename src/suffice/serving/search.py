@@ -1,26 +1,24 @@
-"""How much is enough: limits at percentiles, the fewest slots or machines, the highest rate, and how long a queue takes.
+"""Whether limits hold at percentiles, how many requests keep them, and how long a queue takes.
 
 A limit holds when the percentile of a run stays under it in so many of the simulated runs that, were it over the limit in half
 of all possible runs, this would be seen with a probability of at most ``1 - confidence``: a sign test on the median over
-runs. Five runs that all pass give 97 %. A run that fails early ends the test: most candidates cost one or two runs.
+runs. Five runs that all pass give 97 %. What is found with them, is in :mod:`suffice.serving.sizing`.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from suffice.serving.load import ClosedLoop, OpenArrivals
 from suffice.serving.simulate import simulate
 from suffice.serving.summary import LEAST_SAMPLES, STEADY, Window, estimate_over, latency_of, run_percentiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from suffice.serving.curve import ServiceCurve
     from suffice.serving.load import Load
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 
 DEFAULT_CONFIDENCE: Final = 0.95
 DEFAULT_RUNS: Final = 5
-_MOST_DOUBLINGS: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +71,7 @@ class Trial:
     @property
     def least_runs(self) -> int:
         """Runs that can reach the confidence when all agree: ``0.5^n <= 1 - confidence``."""
-        return next(count for count in itertools.count(1) if 0.5**count <= 1 - self.confidence)
+        return least_runs(self.confidence)
 
     @property
     def passes_needed(self) -> int:
@@ -90,19 +87,51 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One candidate that was tried: a number of slots, of machines, or a rate."""
+    """One candidate that was tried: a number of slots, of machines, or a rate.
+
+    Attributes:
+        value: the candidate.
+        holding: what its runs say; as soon as it cannot be shown any more that the limits hold, there are no further runs.
+        runs: until then.
+        confirming: the runs have fresh seeds, because the candidate held the limits under the first ones.
+    """
 
     value: float
     holding: Holding
     runs: int
+    confirming: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The answer of a search; ``value`` None: nothing up to the end of the search holds the limits."""
+    """The answer of a search.
+
+    Attributes:
+        value: None: nothing up to the end of the search holds the limits.
+        probes: all that was tried, in order.
+        reason: one sentence why there is no value; empty with one.
+        notes: what the runs of the answer (without one: all runs) asked beyond the curve's measurements.
+    """
 
     value: float | None
     probes: tuple[Probe, ...]
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def undecided(self) -> bool:
+        """There is no answer, and of some candidates the runs cannot tell, or a second time not what they told first."""
+        return self.value is None and any(
+            probe.holding is Holding.UNDECIDED or probe.confirming for probe in self.probes
+        )
+
+
+def least_runs(confidence: float) -> int:
+    """Runs that can reach a confidence when all agree: ``0.5^n <= 1 - confidence``."""
+    count = 1
+    while 0.5**count > 1 - confidence:
+        count += 1
+    return count
 
 
 def run_holds(run: SimulatedRun, limits: Sequence[LatencyLimit], window: Window) -> bool | None:
@@ -162,147 +191,6 @@ def attainment_of(run: SimulatedRun, limits: Sequence[LatencyLimit], window: Win
         goodput_requests_per_second=int(within.sum()) / length_s if length_s > 0 else None,
         undetermined=int(unknown.sum()),
     )
-
-
-def smallest_slots(
-    curve: ServiceCurve,
-    scheduler_of: Callable[[int], Scheduler],
-    load: Load,
-    limits: Sequence[LatencyLimit],
-    *,
-    most: int,
-    trial: Trial,
-) -> Found:
-    """The fewest slots (or sequences) at which the limits hold.
-
-    More slots shorten the queue and lengthen each step, so limits may hold in the middle only: all numbers are tried from 1 on.
-    """
-    probes = []
-    for slots in range(1, most + 1):
-        holding, runs = _quick(curve, scheduler_of(slots), load, limits, trial)
-        probes.append(Probe(value=slots, holding=holding, runs=runs))
-        if holding is Holding.HOLDS:
-            return Found(value=slots, probes=tuple(probes))
-    return Found(value=None, probes=tuple(probes))
-
-
-def _quick(
-    curve: ServiceCurve, scheduler: Scheduler, load: Load, limits: Sequence[LatencyLimit], trial: Trial
-) -> tuple[Holding, int]:
-    """``HOLDS``, or that this is not shown, as soon as it cannot be shown any more."""
-    passes = 0
-    for number in range(trial.runs):
-        verdict = run_holds(simulate(curve, scheduler, load, trial.seed + number), limits, trial.window)
-        if verdict is None:
-            return Holding.UNDECIDED, number + 1
-        passes += verdict
-        if passes >= trial.passes_needed:
-            return Holding.HOLDS, number + 1
-        if number + 1 - passes > trial.runs - trial.passes_needed:
-            return (Holding.UNDECIDED if passes else Holding.FAILS), number + 1
-    return Holding.UNDECIDED, trial.runs
-
-
-def smallest_machines(
-    curve: ServiceCurve,
-    scheduler: Scheduler,
-    load: Load,
-    limits: Sequence[LatencyLimit],
-    *,
-    most: int,
-    trial: Trial,
-) -> Found:
-    """The fewest equal machines among which a load is split at random, each with its share of the rate or of the users.
-
-    A random share of Poisson arrivals is Poisson; a router that knows the queues does better. More machines never do worse
-    here, so the number is doubled and then halved.
-
-    Raises:
-        ValueError: the arrivals are given times, which nobody can share out.
-    """
-
-    def holding(machines: int) -> tuple[Holding, int]:
-        return _quick(curve, scheduler, _share(load, machines), limits, trial)
-
-    probes: list[Probe] = []
-
-    def holds(machines: int) -> bool:
-        verdict, runs = holding(machines)
-        probes.append(Probe(value=machines, holding=verdict, runs=runs))
-        return verdict is Holding.HOLDS
-
-    high = 1
-    while not holds(high):
-        if high >= most:
-            return Found(value=None, probes=tuple(probes))
-        high = min(most, high * 2)
-    low = high // 2  # fails, or is none
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return Found(value=high, probes=tuple(probes))
-
-
-def _share(load: Load, machines: int) -> Load:
-    """What one of several machines gets."""
-    arrivals = load.arrivals
-    if isinstance(arrivals, OpenArrivals):
-        return replace(load, arrivals=replace(arrivals, rate_per_s=arrivals.rate_per_s / machines))
-    if isinstance(arrivals, ClosedLoop):
-        return replace(load, arrivals=replace(arrivals, users=math.ceil(arrivals.users / machines)))
-    raise ValueError("arrivals at given times cannot be shared out; give a rate or a number of users")
-
-
-def highest_rate(
-    curve: ServiceCurve,
-    scheduler: Scheduler,
-    load: Load,
-    limits: Sequence[LatencyLimit],
-    *,
-    trial: Trial,
-    tolerance: float = 0.02,
-) -> Found:
-    """The highest rate at which the limits hold, to a share of ``tolerance``; the load's own rate is the first that is tried.
-
-    The same seeds at every rate: patterns of arrivals are stretched, not drawn anew, so neighbours differ by their rate alone.
-
-    Raises:
-        ValueError: the arrivals are no open loop.
-    """
-    arrivals = load.arrivals
-    if not isinstance(arrivals, OpenArrivals):
-        raise ValueError(  # noqa: TRY004  # of a load, one kind among several
-            "the highest rate needs arrivals of an open loop"
-        )
-    probes: list[Probe] = []
-
-    def holds(rate_per_s: float) -> bool:
-        asked = replace(load, arrivals=replace(arrivals, rate_per_s=rate_per_s))
-        verdict, runs = _quick(curve, scheduler, asked, limits, trial)
-        probes.append(Probe(value=rate_per_s, holding=verdict, runs=runs))
-        return verdict is Holding.HOLDS
-
-    low = high = arrivals.rate_per_s
-    if holds(low):
-        for _ in range(_MOST_DOUBLINGS):
-            high *= 2
-            if not holds(high):
-                break
-            low = high
-        else:
-            return Found(value=low, probes=tuple(probes))
-    else:
-        for _ in range(_MOST_DOUBLINGS):
-            low /= 2
-            if holds(low):
-                break
-            high = low
-        else:
-            return Found(value=None, probes=tuple(probes))
-    while high > low * (1 + tolerance):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return Found(value=low, probes=tuple(probes))
 
 
 def drain_time_s(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 PERCENTILES: Final = (50.0, 90.0, 95.0, 99.0)
 # Least samples for a two-sided interval of 95 % by order statistics (binomial); fewer are printed and never decided on.
 LEAST_SAMPLES: Final = {50.0: 6, 90.0: 36, 95.0: 72, 99.0: 368}
+CLEARLY_ANSWERED: Final = 0.95  # of the requests that come; a smaller share and a growing queue are an overload
 DEFAULT_LEAD: Final = 0.1
 DEFAULT_TAIL: Final = 0.05
 
@@ -225,6 +226,23 @@ def queue_at(run: SimulatedRun, times_s: Floats) -> NDArray[np.int64]:
     came = np.searchsorted(np.sort(run.arrival_s[waited]), times_s, side="right")
     started = np.searchsorted(np.sort(run.start_s[waited]), times_s, side="right")
     return np.asarray(came - started, dtype=np.int64)
+
+
+def is_overloaded(runs: Sequence[SimulatedRun], window: Window) -> bool:
+    """Whether in most runs clearly fewer requests were answered in the window than came, and the queue grew by as much."""
+
+    def grew(run: SimulatedRun) -> bool:
+        arrivals = run.arrival_s[window.requests(run)]
+        if len(arrivals) == 0 or arrivals[-1] <= arrivals[0]:
+            return False
+        start_s, end_s = float(arrivals[0]), float(arrivals[-1])
+        finish_s = run.finish_s[run.served]
+        answered = int(((finish_s >= start_s) & (finish_s <= end_s)).sum())
+        queue = queue_at(run, np.array([start_s, end_s]))
+        behind = len(arrivals) * (1 - CLEARLY_ANSWERED)
+        return answered < CLEARLY_ANSWERED * len(arrivals) and int(queue[1] - queue[0]) >= behind
+
+    return 2 * sum(grew(run) for run in runs) > len(runs)
 
 
 def _mean_queue(run: SimulatedRun) -> float:

@@ -48,9 +48,18 @@ def quantile(samples: Sequence[float], fraction: float) -> float:
     return ordered[below] * (1 - share) + ordered[above] * share
 
 
-def _tail_probability(n: int, k: int) -> float:
-    """P(at most k of n fair coins show heads): the chance that the median lies below the (k+1)-th order statistic."""
-    return float(sum(math.comb(n, i) for i in range(k + 1)) / 2**n)
+def _narrowest_pair(n: int, level: float) -> tuple[int, float]:
+    """The largest k so that the (k+1)-th order statistics from both ends cover the median with ``level``, and what they cover.
+
+    Below the (k+1)-th lies the median when at most k of n fair coins show heads: a sum of binomial coefficients, taken up one by one.
+    """
+    k, coefficient, total, whole = 0, 1, 1, 2**n
+    while k + 1 < n / 2:
+        coefficient = coefficient * (n - k) // (k + 1)
+        if 1 - 2 * ((total + coefficient) / whole) < level:
+            break
+        total, k = total + coefficient, k + 1
+    return k, 1 - 2 * (total / whole)
 
 
 def median_interval(samples: Sequence[float], level: float = DEFAULT_LEVEL) -> Interval | None:
@@ -68,13 +77,10 @@ def median_interval(samples: Sequence[float], level: float = DEFAULT_LEVEL) -> I
     n = len(values)
     if n == 1:
         return None
-    if 1 - 2 * _tail_probability(n, 0) < level:  # 95 %: fewer than MIN_ORDER_STATISTIC_SAMPLES
+    if 1 - 2 * 0.5**n < level:  # 95 %: fewer than MIN_ORDER_STATISTIC_SAMPLES
         return _t_interval(values, level)
-    k = 0
-    while k + 1 < n / 2 and 1 - 2 * _tail_probability(n, k + 1) >= level:
-        k += 1
+    k, coverage = _narrowest_pair(n, level)
     ordered = sorted(values)
-    coverage = 1 - 2 * _tail_probability(n, k)
     return Interval(low=ordered[k], high=ordered[n - 1 - k], level=coverage, method="order statistics")
 
 

@@ -75,7 +75,7 @@ def _problems(document: Node, kind: LoadKind, asked: float | None, *, rows: int,
     found = [
         None
         if document.flag("usable") is not False
-        else f"the client was the bottleneck: {'; '.join(reasons) or 'see the file'}",
+        else f"its figures are not usable: {'; '.join(reasons) or 'see the file'}",
         users_problem(asked, rows) if kind is LoadKind.USERS else None,
         None if fine else "no request succeeded",
         "the load of a trace is no single rate" if kind is LoadKind.UNKNOWN else None,

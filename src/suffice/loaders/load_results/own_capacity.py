@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from suffice.model.capacity import LevelVerdict
 from suffice.model.served import (
     AttemptsPercentile,
     LoadKind,
@@ -19,7 +20,7 @@ from suffice.model.served import (
 if TYPE_CHECKING:
     from suffice.loaders.load_results.fields import Node
 
-_FRACTIONS: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+_FRACTIONS: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 _DIFFERENCES: Final = (
     "a level of a search ends as soon as it is decided; its intervals are those of a fixed number of requests",
 )
@@ -54,6 +55,7 @@ def _load(document: Node, level: Node) -> ServedLoad:
         f"the client was the bottleneck: {'; '.join(reasons)}" if level.flag("client_is_bottleneck") else None,
         users_problem(asked, attempted + cut_off) if kind is LoadKind.USERS else None,
         None if succeeded else "no request succeeded",
+        "the search left this level undecided" if level.text("verdict") == LevelVerdict.UNDECIDED else None,
     ]
     settings = document.node("settings")
     return ServedLoad(

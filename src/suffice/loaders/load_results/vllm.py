@@ -63,6 +63,12 @@ def vllm_loads(document: Node) -> tuple[ServedLoad, ...]:
         failed = attempted - completed  # what older versions leave out
     if failed is None or failed < 0:
         raise RecordError(f"{document.source}: 'completed' is more than 'num_prompts', which cannot be")
+    if attempted is not None and completed + failed > attempted:
+        raise RecordError(
+            f"{document.source}: 'completed' and 'failed' are {completed + failed} of {attempted} 'num_prompts', which cannot be"
+        )
+    if attempted is not None:
+        failed = attempted - completed  # those that never came back are in neither number
     attempted = completed + failed
     kind, asked = _load(document)
     duration_s = document.positive("duration")
