@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
@@ -473,3 +473,18 @@ def test_a_load_of_ours_is_decided_upon_from_end_to_end(tmp_path: Path) -> None:
     else:
         assert document["verdict"] == words.UNDECIDED
         assert "bottleneck" in document["reason"]
+
+
+def test_what_was_done_is_no_more_than_successes_over_their_time() -> None:
+    """A claimed 800 requests/s with 200 answers in 50 s is 4; ten answers are no rate at all."""
+    demand = rate_demand(kind=DemandKind.BATCH, ttft=None)
+
+    def available(**more: Any) -> float | None:  # noqa: ANN401  # any field
+        (server,) = servers_of([load(4.0, **more)], ["cpu"])
+        verdict = decide_served(demand, server).verdict
+        (found,) = [item.constraint for item in verdict.constraints if item.constraint.name.startswith("sustained")]
+        return None if found.available is None else found.available.point
+
+    assert available(requests_per_s=800.0, duration_s=50.0) == pytest.approx(4 * 120)
+    assert available(requests_per_s=4.0, duration_s=50.0) == pytest.approx(4 * 120)
+    assert available(requests_per_s=4.0, count=10) is None

@@ -43,7 +43,10 @@ if TYPE_CHECKING:
     from suffice.serving.search import LatencyLimit
 
 
-_NOTHING_AS_LONG: Final = "no load with prompts and answers as long as the demand's says how much was done"
+LEAST_DONE: Final = 30  # requests that must have been answered before their number over the time is called a rate
+_NOTHING_AS_LONG: Final = (
+    f"no load with prompts and answers as long as the demand's says how much was done, of {LEAST_DONE} requests or more"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,16 +221,24 @@ def _or_infinity(value: float | None) -> float:
     return float("inf") if value is None else value
 
 
+def _done_per_s(load: ServedLoad) -> float | None:
+    """Requests/s that a load got done, for certain: no more than its successes over its time; None of too few to be a rate."""
+    succeeded = load.succeeded
+    if load.requests_per_s is None or succeeded is None or succeeded < LEAST_DONE:
+        return None
+    return load.requests_per_s if not load.duration_s else min(load.requests_per_s, succeeded / load.duration_s)
+
+
 def _throughput(demand: Demand, need: ServedNeed, standings: Sequence[LoadStanding]) -> Constraint | None:
     """Work that nobody waits for: the most requests/s that any load of such lengths got done is what the server does at least."""
     if need.needed_requests_per_s is None or demand.prompt_tokens is None or demand.output_tokens is None:
         return None
     best = max(
-        (one for one in standings if one.long_enough and one.load.requests_per_s),
-        key=lambda one: one.load.requests_per_s or 0,
+        (one for one in standings if one.long_enough and _done_per_s(one.load)),
+        key=lambda one: _done_per_s(one.load) or 0,
         default=None,
     )
-    done = None if best is None else best.load.requests_per_s
+    done = None if best is None else _done_per_s(best.load)
     note = (
         _NOTHING_AS_LONG
         if best is None
