@@ -480,8 +480,8 @@ def test_what_was_done_is_no_more_than_successes_over_their_time() -> None:
     demand = rate_demand(kind=DemandKind.BATCH, ttft=None)
 
     def available(**more: Any) -> float | None:  # noqa: ANN401  # any field
-        (server,) = servers_of([load(4.0, **more)], ["cpu"])
-        verdict = decide_served(demand, server).verdict
+        (only,) = servers_of([load(4.0, **more)], [False])
+        verdict = decide_served(demand, only).verdict
         (found,) = [item.constraint for item in verdict.constraints if item.constraint.name.startswith("sustained")]
         return None if found.available is None else found.available.point
 
