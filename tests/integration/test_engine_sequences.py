@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from helpers import toy_models
 from helpers.gguf_writer import ToyLlama, ToyTensor, Typed, encode_header
 from helpers.sample import require_sample_model
 from suffice.errors import EngineCrashError, EngineError
@@ -65,63 +66,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def toy(folder: Path) -> Path:
     """A dense model."""
-    shape = ToyLlama(n_vocab=N_VOCAB, type_name="f32")
-    extra = {"llama.rope.dimension_count": 16, "llama.attention.layer_norm_rms_epsilon": 1e-5}
-    return write_toy(folder / "toy.gguf", {**shape.metadata(), **extra}, shape.tensors())
+    return write_toy(folder / "toy.gguf", *toy_models.dense(N_VOCAB))
 
 
 @pytest.fixture(scope="module")
 def windowed(folder: Path) -> Path:
     """A model of which every second layer sees the last 32 tokens only."""
-    shape = ToyLlama(architecture="gemma2", n_vocab=N_VOCAB, type_name="f32", tied=True)
-    metadata = {
-        **shape.metadata(),
-        "gemma2.attention.key_length": 16,
-        "gemma2.attention.value_length": 16,
-        "gemma2.attention.sliding_window": 32,
-        "gemma2.attention.layer_norm_rms_epsilon": 1e-5,
-    }
-    norms = [
-        ToyTensor(f"blk.{i}.{name}.weight", (64,), "f32")
-        for i in range(2)
-        for name in ("post_attention_norm", "post_ffw_norm")
-    ]
-    return write_toy(folder / "windowed.gguf", metadata, [*shape.tensors(), *norms])
+    return write_toy(folder / "windowed.gguf", *toy_models.windowed(N_VOCAB))
 
 
 @pytest.fixture(scope="module")
 def recurrent(folder: Path) -> Path:
     """A model that keeps one state for all tokens before."""
-    width, inner, state, rank = 64, 128, 16, 4
-    metadata = {
-        "general.architecture": "mamba",
-        "mamba.context_length": 4096,
-        "mamba.embedding_length": width,
-        "mamba.block_count": 2,
-        "mamba.ssm.conv_kernel": 4,
-        "mamba.ssm.inner_size": inner,
-        "mamba.ssm.state_size": state,
-        "mamba.ssm.time_step_rank": rank,
-        "mamba.attention.layer_norm_rms_epsilon": 1e-5,
-    }
-    sizes = {
-        "attn_norm.weight": (width,),
-        "ssm_in.weight": (width, 2 * inner),
-        "ssm_conv1d.weight": (4, inner),
-        "ssm_conv1d.bias": (inner,),
-        "ssm_x.weight": (inner, rank + 2 * state),
-        "ssm_dt.weight": (rank, inner),
-        "ssm_dt.bias": (inner,),
-        "ssm_a": (state, inner),
-        "ssm_d": (inner,),
-        "ssm_out.weight": (inner, width),
-    }
-    tensors = [
-        ToyTensor("token_embd.weight", (width, N_VOCAB), "f32"),
-        ToyTensor("output_norm.weight", (width,), "f32"),
-        *(ToyTensor(f"blk.{i}.{name}", dims, "f32") for i in range(2) for name, dims in sizes.items()),
-    ]
-    return write_toy(folder / "recurrent.gguf", metadata, tensors)
+    return write_toy(folder / "recurrent.gguf", *toy_models.recurrent(N_VOCAB))
 
 
 @pytest.fixture(scope="module")

@@ -80,26 +80,14 @@ def non_inferior(
         ValueError: a margin outside (0, 1), or a confidence or power that is none.
     """
     _check(margin, confidence, power)
-    low, high = _bounds(summary, confidence)
-    p_yes, p_no = p_above(summary, -margin), p_below(summary, -margin)
-    decision = _decide(p_yes, p_no, 1 - confidence)
-    needed = items_to_decide(summary, -margin, confidence, power) if decision is Decision.NOT_ENOUGH else None
-    return Judgement(
-        question=Question.NON_INFERIOR,
-        decision=decision,
-        limit=margin,
-        confidence=confidence,
-        estimate=summary.difference,
-        low=low,
-        high=high,
-        p_yes=p_yes,
-        p_no=p_no,
-        items=summary.items,
-        items_enough=needed,
-        then=None if needed is None else _direction(summary.difference > -margin),
-        power=power,
-        shortage=summary.shortage,
-        method=summary.kind.value,
+    return _paired_judgement(
+        Question.NON_INFERIOR,
+        summary,
+        margin,
+        (p_above(summary, -margin), p_below(summary, -margin)),
+        nearest=-margin,
+        holds=summary.difference > -margin,
+        levels=(confidence, power),
     )
 
 
@@ -112,17 +100,40 @@ def equivalent(
         ValueError: a margin outside (0, 1), or a confidence or power that is none.
     """
     _check(margin, confidence, power)
-    low, high = _bounds(summary, confidence)
     inside = (p_above(summary, -margin), p_below(summary, margin))
     outside = (p_below(summary, -margin), p_above(summary, margin))
     p_yes = None if None in inside else max(p for p in inside if p is not None)
     # Two ways to be outside, at most one of which can be true: no more than the smaller p is needed for either.
     p_no = None if None in outside else min(p for p in outside if p is not None)
+    return _paired_judgement(
+        Question.EQUIVALENT,
+        summary,
+        margin,
+        (p_yes, p_no),
+        nearest=-margin if summary.difference < 0 else margin,
+        holds=abs(summary.difference) < margin,
+        levels=(confidence, power),
+    )
+
+
+def _paired_judgement(
+    question: Question,
+    summary: PairedSummary,
+    margin: float,
+    p_values: tuple[float | None, float | None],
+    *,
+    nearest: float,
+    holds: bool,
+    levels: tuple[float, float],
+) -> Judgement:
+    """The judgement on a difference: ``nearest`` is the limit that it is told from, ``holds`` what more items would show."""
+    confidence, power = levels
+    p_yes, p_no = p_values
+    low, high = _bounds(summary, confidence)
     decision = _decide(p_yes, p_no, 1 - confidence)
-    nearer = -margin if summary.difference < 0 else margin
-    needed = items_to_decide(summary, nearer, confidence, power) if decision is Decision.NOT_ENOUGH else None
+    needed = items_to_decide(summary, nearest, confidence, power) if decision is Decision.NOT_ENOUGH else None
     return Judgement(
-        question=Question.EQUIVALENT,
+        question=question,
         decision=decision,
         limit=margin,
         confidence=confidence,
@@ -133,7 +144,7 @@ def equivalent(
         p_no=p_no,
         items=summary.items,
         items_enough=needed,
-        then=None if needed is None else _direction(abs(summary.difference) < margin),
+        then=None if needed is None else _direction(holds),
         power=power,
         shortage=summary.shortage,
         method=summary.kind.value,

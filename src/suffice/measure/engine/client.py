@@ -161,24 +161,46 @@ class Turns:
                 guarded(last, "settle", {}, timeout_s)
 
 
-class LlamaCppClient:
-    """A session in a worker; implements the seam's Session."""
+class WorkerClient:
+    """One conversation with a worker, which ends with it. Use it in ``with``."""
 
-    def __init__(self, worker: WorkerProcess, facts: SessionFacts, timeout_s: float, turns: Turns) -> None:
+    def __init__(self, worker: WorkerProcess, timeout_s: float) -> None:
         self._worker = worker
-        self._facts = facts
-        self._turns = turns
         self.timeout_s = timeout_s  # of each request from now on
-
-    @property
-    def facts(self) -> SessionFacts:
-        """What was known once the model was open."""
-        return self._facts
 
     @property
     def pid(self) -> int:
         """Process id of the engine, for those who watch it from outside."""
         return self._worker.pid
+
+    def close(self) -> None:
+        """End the worker."""
+        self._worker.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ask(self, operation: str, **arguments: Any) -> Any:  # noqa: ANN401 - JSON values both ways
+        return guarded(self._worker, operation, arguments, self.timeout_s)
+
+
+class LlamaCppClient(WorkerClient):
+    """A session in a worker; implements the seam's Session."""
+
+    def __init__(self, worker: WorkerProcess, facts: SessionFacts, timeout_s: float, turns: Turns) -> None:
+        super().__init__(worker, timeout_s)
+        self._facts = facts
+        self._turns = turns
+
+    @property
+    def facts(self) -> SessionFacts:
+        """What was known once the model was open."""
+        return self._facts
 
     def set_threads(self, n_threads: int, n_threads_batch: int) -> None:
         """Use these thread counts from the next evaluation on."""
@@ -227,24 +249,9 @@ class LlamaCppClient:
         told: list[tuple[int, int]] | None = self._ask("node_bytes")
         return None if told is None else dict(told)
 
-    def close(self) -> None:
-        """End the worker."""
-        self._worker.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _evaluate(self, operation: str, **arguments: Any) -> Any:  # noqa: ANN401 - JSON values both ways
         self._turns.take(self._worker, self.timeout_s)
         return self._ask(operation, **arguments)
-
-    def _ask(self, operation: str, **arguments: Any) -> Any:  # noqa: ANN401 - JSON values both ways
-        return guarded(self._worker, operation, arguments, self.timeout_s)
 
 
 class LlamaCppEngine:

@@ -152,7 +152,7 @@ class FakeSession:
         self._open = True
         self.facts = SessionFacts(
             load_s=engine.speed.load_s,
-            resolved=_resolved(settings),
+            resolved=resolved_as_asked(settings),
             n_vocab=engine.behaviour.n_vocab,
             n_ctx_train=engine.behaviour.n_ctx_train,
             model_description=f"fake {model.name}",
@@ -321,8 +321,8 @@ class FakeSession:
         return taken_s
 
 
-def _resolved(settings: EngineSettings) -> ResolvedSettings:
-    """The fake does as it is told; flash attention on "auto" is on."""
+def resolved_as_asked(settings: EngineSettings) -> ResolvedSettings:
+    """A fake does as it is told; flash attention on "auto" is on."""
     return ResolvedSettings(
         n_ctx=settings.n_ctx,
         n_batch=settings.n_batch,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 
 from suffice.errors import EngineCrashError, EngineError
-from suffice.measure.engine.fake import FAKE_IDENTITY
-from suffice.measure.engine.seam import EngineSettings, ResolvedSettings, SessionFacts
+from suffice.measure.engine.fake import FAKE_IDENTITY, resolved_as_asked
+from suffice.measure.engine.seam import EngineSettings, SessionFacts
 from suffice.measure.engine.text_answers import AnswerSlots, PromptFeed
 from suffice.measure.engine.text_plan import check_question
 from suffice.measure.engine.text_seam import (
@@ -236,19 +236,7 @@ def _normals(key: str) -> NDArray[np.float64]:
 
 
 def _facts(name: str, model: FakeModel, settings: EngineSettings) -> TextFacts:
-    resolved = ResolvedSettings(
-        n_ctx=settings.n_ctx,
-        n_batch=settings.n_batch,
-        n_ubatch=settings.n_ubatch,
-        n_threads=settings.n_threads,
-        n_threads_batch=settings.n_threads_batch,
-        type_k=settings.type_k,
-        type_v=settings.type_v,
-        flash_attention=settings.flash_attention != "off",
-        use_mmap=settings.use_mmap,
-        n_gpu_layers=settings.n_gpu_layers,
-        n_sequences=settings.n_sequences,
-    )
+    resolved = resolved_as_asked(settings)
     session = SessionFacts(
         load_s=0.5, resolved=resolved, n_vocab=N_VOCAB, n_ctx_train=None, model_description=f"fake {name}"
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from suffice.errors import EngineError
 from suffice.measure.engine import protocol, text_protocol
-from suffice.measure.engine.client import LlamaCppEngine, Timeouts, WorkerProcess, guarded
+from suffice.measure.engine.client import LlamaCppEngine, Timeouts, WorkerClient, WorkerProcess, guarded
 from suffice.measure.engine.library import choose_library
 from suffice.measure.engine.text_answers import PromptFeed
 from suffice.measure.engine.text_block import SharedBlock
@@ -16,7 +16,6 @@ from suffice.measure.engine.text_seam import ChoiceQuestion, LogitsBlock, Prompt
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from suffice.measure.engine.seam import EngineSettings
     from suffice.measure.engine.text_plan import Limits, Part
@@ -24,24 +23,18 @@ if TYPE_CHECKING:
 _WAITING_PER_SLOT: Final = 2  # prompts that the worker holds, so that a free slot finds one
 
 
-class LlamaCppTextClient:
+class LlamaCppTextClient(WorkerClient):
     """A text session in a worker; implements the seam's TextSession."""
 
     def __init__(self, worker: WorkerProcess, opened: dict[str, Any], timeout_s: float) -> None:
-        self._worker = worker
+        super().__init__(worker, timeout_s)
         self._block: SharedBlock | None = None
-        self.timeout_s = timeout_s  # of each request from now on
         self._take(opened)
 
     @property
     def facts(self) -> TextFacts:
         """What was known once the model was open."""
         return self._facts
-
-    @property
-    def pid(self) -> int:
-        """Process id of the engine, for those who watch it from outside."""
-        return self._worker.pid
 
     def resize(self, n_ctx: int, slots: int) -> None:
         """Have slots of another size, or another number of them; see the seam."""
@@ -124,18 +117,7 @@ class LlamaCppTextClient:
     def close(self) -> None:
         """End the worker."""
         self._block = None
-        self._worker.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _ask(self, operation: str, **arguments: Any) -> Any:  # noqa: ANN401 - JSON values both ways
-        return guarded(self._worker, operation, arguments, self.timeout_s)
+        super().close()
 
 
 class LlamaCppTextEngine(LlamaCppEngine):
