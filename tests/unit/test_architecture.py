@@ -38,6 +38,7 @@ LEVELS = {
     "measure": 4,
     "report": 4,
     "compat": 5,
+    "quants": 5,
     "cli": 6,
     "__main__": 7,
     "": 8,  # the package's own __init__
