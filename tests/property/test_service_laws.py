@@ -13,7 +13,7 @@ from helpers.records import bare_record, evidence
 from helpers.serving import chat, with_curve
 from suffice.decide import words
 from suffice.decide.compare import decide
-from suffice.decide.constraints import Sense
+from suffice.decide.constraint import Sense
 from suffice.decide.evidence import evidence_from
 from suffice.decide.prospects import Prospect, Speeds, predicted_evidence, standings
 from suffice.decide.quantity import Quantity

@@ -14,7 +14,8 @@ from helpers.records import bare_record, evidence, noisy
 from suffice import choose_hardware
 from suffice.decide import words
 from suffice.decide.compare import decide
-from suffice.decide.constraints import Sense, constraints_for
+from suffice.decide.constraint import Sense
+from suffice.decide.constraints import constraints_for
 from suffice.decide.evidence import evidence_from
 from suffice.decide.verdict import Grade, decide_machine
 from suffice.errors import DemandError

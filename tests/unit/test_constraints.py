@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.records import batch_demand, evidence, run_record
-from suffice.decide.constraints import Constraint, Sense, constraints_for
+from suffice.decide.constraint import Constraint, Sense
+from suffice.decide.constraints import constraints_for
 from suffice.decide.evidence import evidence_from
 from suffice.decide.quantity import Quantity
 from suffice.decide.service import outlook

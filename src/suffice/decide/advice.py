@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from suffice.decide.requantize import quants_command, recipe_for, smaller_recipe
 from suffice.decide.service_load import LoadKind
 from suffice.decide.wording import CAPACITIES, label, machines_sentence
 from suffice.units import format_bytes
 
 if TYPE_CHECKING:
-    from suffice.decide.constraints import Constraint
+    from suffice.decide.constraint import Constraint
     from suffice.decide.evidence import MachineEvidence
     from suffice.decide.service import Drained, Served, ServiceOutlook
 
@@ -50,7 +51,7 @@ def _not_enough_advice(binding: Constraint, evidence: MachineEvidence) -> str:
 def _thin_advice(binding: Constraint, evidence: MachineEvidence) -> str:
     low = binding.headroom_range[0]
     if not low:  # unknown, or so small that it is no number
-        return "Recheck after quantization."
+        return f"Recheck after quantization{_recheck_command(evidence, None)}."
     factor = binding.margin / low
     of_what = "load" if binding.name in CAPACITIES else "speed"
     advice = f"Recheck after quantization: the margin needs {factor:.2f} times the {of_what}"
@@ -60,7 +61,17 @@ def _thin_advice(binding: Constraint, evidence: MachineEvidence) -> str:
             f"; where memory bandwidth binds, that is a model that streams at most {target} per token "
             f"(this one streams {format_bytes(evidence.streamed_bytes)})"
         )
+    advice += _recheck_command(evidence, factor if binding.name == "decode_tokens_per_second" else None)
     return f"{advice}. {_attention_hint(binding, evidence)}".strip()
+
+
+def _recheck_command(evidence: MachineEvidence, factor: float | None) -> str:
+    """The command that measures a smaller quantization beside this one, and what it costs on the user's items."""
+    if evidence.is_gpu or evidence.model_file is None:
+        return ""
+    wanted = None if factor is None else recipe_for(evidence, factor)
+    recipe = wanted or smaller_recipe(evidence)
+    return "" if recipe is None else f": `{quants_command(evidence, recipe)}`"
 
 
 def _attention_hint(binding: Constraint, evidence: MachineEvidence) -> str:

@@ -13,10 +13,10 @@ Limits that are stated are judged whatever the kind.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from suffice.decide.constraint import Constraint, Sense
+from suffice.decide.quality import quality_constraints
 from suffice.decide.quantity import Quantity
 from suffice.decide.service import drain_s, outlook
 from suffice.decide.service_load import MOST_DRAINED, LoadKind
@@ -30,57 +30,6 @@ if TYPE_CHECKING:
     from suffice.decide.service import Drained, Served, ServiceOutlook
     from suffice.decide.service_curves import CurveEnds
     from suffice.serving.search import LatencyLimit
-
-
-class Sense(StrEnum):
-    """Which side of the requirement is good."""
-
-    AT_LEAST = "at least"
-    AT_MOST = "at most"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Constraint:
-    """One requirement against what a machine has.
-
-    ``required`` or ``available`` None: unknown. ``margin`` is 1 where headroom is no policy (memory either fits or does not).
-    ``of_speed`` False: neither a busy machine nor a slow build changes it. ``judged`` False: stated in the demand, but no
-    evidence of this kind exists yet; it is shown and does not decide.
-    """
-
-    name: str
-    unit: str
-    sense: Sense
-    required: float | None
-    available: Quantity | None
-    margin: float
-    of_speed: bool = True
-    judged: bool = True
-    note: str = ""
-    unbounded: str = "one repetition, no interval"  # why a number has no end on either side
-    several: bool = False  # the range is that of serving several requests, which one stream does not show
-
-    @property
-    def headroom(self) -> float | None:
-        """Available over required, or for an upper limit required over available: 1 is just enough."""
-        return None if self.available is None else self._headroom(self.available.point)
-
-    @property
-    def headroom_range(self) -> tuple[float | None, float | None]:
-        """Low and high end of the headroom; None where it is not bounded."""
-        if self.available is None:
-            return None, None
-        low, high = self.available.low, self.available.high
-        if self.sense is Sense.AT_MOST:
-            low, high = high, low
-        return (None if low is None else self._headroom(low), None if high is None else self._headroom(high))
-
-    def _headroom(self, value: float) -> float | None:
-        if self.required is None:
-            return None
-        if self.sense is Sense.AT_LEAST:
-            return value / self.required
-        return math.inf if value == 0 else self.required / value
 
 
 def constraints_for(
@@ -107,7 +56,8 @@ def constraints_for(
         _sustained(demand, drained),
         _wall_time(demand, drained),
         _memory(demand, evidence, service),
-        *_not_judged(demand),
+        *quality_constraints(demand, evidence.quality),
+        _budget(demand),
     ]
     return tuple(constraint for constraint in found if constraint is not None)
 
@@ -318,30 +268,18 @@ def _unknown_memory(needed: float | None, usable: float | None, *, judged: bool)
     )
 
 
-def _not_judged(demand: Demand) -> list[Constraint]:
-    """Stated, but nothing here measures it: shown beside the verdict, so that nobody believes it was checked."""
-    stated = [
-        ("quality_floor", "share", Sense.AT_LEAST, demand.quality_floor, "not measured by this command"),
-        (
-            "budget_per_month",
-            demand.currency or "money",
-            Sense.AT_MOST,
-            demand.budget_per_month,
-            "no price is known to this command",
-        ),
-    ]
-    return [
-        Constraint(
-            name=name,
-            unit=unit,
-            sense=sense,
-            required=value,
-            available=None,
-            margin=1.0,
-            of_speed=False,
-            judged=False,
-            note=note,
-        )
-        for name, unit, sense, value, note in stated
-        if value is not None
-    ]
+def _budget(demand: Demand) -> Constraint | None:
+    """Stated, but nothing here prices a machine: shown beside the verdict, so that nobody believes it was checked."""
+    if demand.budget_per_month is None:
+        return None
+    return Constraint(
+        name="budget_per_month",
+        unit=demand.currency or "money",
+        sense=Sense.AT_MOST,
+        required=demand.budget_per_month,
+        available=None,
+        margin=1.0,
+        of_speed=False,
+        judged=False,
+        note="no price is known to this command",
+    )

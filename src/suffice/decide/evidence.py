@@ -16,8 +16,10 @@ from suffice.model.extrapolation import RESIDUAL_TOLERANCE, STAND_IN_ERROR
 from suffice.model.prefill_curve import PrefillCurve
 from suffice.serving.recorded import curve_of_record
 from suffice.stats.intervals import median, median_interval
+from suffice.units import BITS_PER_BYTE
 
 if TYPE_CHECKING:
+    from suffice.decide.quality import QualityEvidence
     from suffice.model.demand import Demand
     from suffice.records.schema import DecodeSeries, KvLayers, RunRecord
     from suffice.serving.curve import ServiceCurve
@@ -80,6 +82,9 @@ class MachineEvidence:
     service_uncertainty: float | None = (
         None  # half width of its points' intervals, as a share; None: no interval is known
     )
+    quality: QualityEvidence | None = None  # None: nobody has compared
+    bits_per_weight: float | None = None
+    model_file: str | None = None  # its name; None: there was no file
 
     def decode_rate(self, depth: float | None) -> Quantity | None:
         """Tokens per second of one stream at a depth (None: at the depth of the run)."""
@@ -214,7 +219,16 @@ def evidence_from(record: RunRecord, name: str | None = None) -> MachineEvidence
         model_name=record.model.name,
         service=curve_of_record(record),
         service_uncertainty=_service_uncertainty(record),
+        bits_per_weight=_bits_per_weight(record),
+        model_file=record.model.file_name,
     )
+
+
+def _bits_per_weight(record: RunRecord) -> float | None:
+    """Of all tensors together, with their scales."""
+    types = record.model.tensor_types.values()
+    elements = sum(share.elements for share in types)
+    return sum(share.bytes for share in types) * BITS_PER_BYTE / elements if elements > 0 else None
 
 
 def _named(machine: str, engines: int) -> str:

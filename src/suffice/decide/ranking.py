@@ -18,7 +18,7 @@ from suffice.decide.wording import headroom_text, label
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from suffice.decide.constraints import Constraint
+    from suffice.decide.constraint import Constraint
     from suffice.decide.evidence import MachineEvidence
     from suffice.decide.quantity import Quantity
     from suffice.model.demand import Demand

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from suffice.decide import words
-from suffice.decide.constraints import Constraint, Sense
+from suffice.decide.constraint import Constraint, Sense
 from suffice.decide.quantity import Quantity
 from suffice.decide.served_load import LoadStanding, ServedNeed, judge_load, need_of
 from suffice.decide.served_words import KIND_ADVICE, constraint_note, kind_missing, settle_command
@@ -271,6 +271,12 @@ def _not_judged(demand: Demand) -> list[Constraint]:
     stated = (
         ("memory_bytes", "bytes", Sense.AT_MOST, demand.memory_bytes),
         ("quality_floor", "share", Sense.AT_LEAST, demand.quality_floor),
+        (
+            "quality_kept",
+            "share",
+            Sense.AT_LEAST,
+            None if demand.quality_max_loss is None else 1 - demand.quality_max_loss,
+        ),
         ("budget_per_month", demand.currency or "money", Sense.AT_MOST, demand.budget_per_month),
     )
     return [

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.decide import words
 from suffice.decide.advice import settle_sentence
-from suffice.decide.constraints import Constraint, Sense, check_context, constraints_for
+from suffice.decide.constraint import Constraint, Sense
+from suffice.decide.constraints import check_context, constraints_for
 from suffice.decide.service import outlook
 from suffice.decide.service_load import share_of
 from suffice.decide.wording import (

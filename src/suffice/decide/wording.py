@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from suffice.decide.constraints import Constraint, Sense
+from suffice.decide.constraint import Constraint, Sense
 from suffice.model.basis import Basis
 from suffice.units import SECONDS_PER_DAY, format_memory, format_seconds
 
@@ -25,6 +25,7 @@ _LABELS = {
     "wall_time_s": "wall time",
     "memory_bytes": "memory",
     "quality_floor": "quality",
+    "quality_kept": "quality kept of the reference's",
     "budget_per_month": "budget",
 }
 
@@ -49,6 +50,8 @@ def format_value(value: float | None, unit: str) -> str:
         return "without end" if value == float("inf") else format_seconds(value)
     if unit == "bytes":
         return format_memory(value)
+    if unit == "share":
+        return f"{value:.2%}".replace("%", " %")
     return f"{value:.4g} {'user' if unit == 'users' and value == 1 else unit}"
 
 
@@ -57,6 +60,8 @@ def value_texts(required: float | None, available: float, unit: str) -> tuple[st
     texts = format_value(required, unit), format_value(available, unit)
     if required is None or required == available or texts[0] != texts[1]:
         return texts
+    if unit == "share":
+        return f"{required:.8%}".replace("%", " %"), f"{available:.8%}".replace("%", " %")
     return f"{required:.10g} {unit}", f"{available:.10g} {unit}"
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _MAX_DEMAND_FILE_BYTES: Final = MIB
 _MAX_TOKENS: Final = 100_000_000  # over a hundred million tokens in one request is a typing error
 _DEFAULT_PERCENTILE: Final = 95.0
+_POINTS: Final = 100  # in a share of 1
 
 _Tokens = Annotated[float, Field(ge=1, le=_MAX_TOKENS)]
 _Positive = Annotated[float, Field(gt=0)]
@@ -70,7 +71,8 @@ class _DemandTable(BaseModel):
     margin: Annotated[float, Field(ge=1, le=100)] = DEFAULT_MARGIN
     memory_gib: _Positive | None = None
     memory_gb: _Positive | None = None
-    quality_floor: Annotated[float, Field(ge=0, le=1)] | None = None
+    quality_floor: Annotated[float, Field(gt=0, lt=1)] | None = None
+    quality_max_loss_points: Annotated[float, Field(gt=0, lt=_POINTS)] | None = None
     budget_per_month: Annotated[float, Field(ge=0)] | None = None
     currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] | None = None
 
@@ -207,6 +209,7 @@ def _to_demand(table: _DemandTable) -> Demand:
         margin=table.margin,
         memory_bytes=_memory_bytes(table),
         quality_floor=table.quality_floor,
+        quality_max_loss=None if table.quality_max_loss_points is None else table.quality_max_loss_points / _POINTS,
         budget_per_month=table.budget_per_month,
         currency=table.currency,
         model=table.model,

@@ -78,6 +78,7 @@ class Demand:
         margin: factor of headroom for peaks and retries; a policy, not physics.
         memory_bytes: memory that the model may use on the machine.
         quality_floor: least acceptable score on the team's own items, 0 to 1.
+        quality_max_loss: most that the score may fall below the reference's; 0.01 is one point.
         budget_per_month: money per month in ``currency``.
         currency: three-letter code.
         model: path of the model that the demand is about.
@@ -97,6 +98,7 @@ class Demand:
     margin: float = DEFAULT_MARGIN
     memory_bytes: float | None = None
     quality_floor: float | None = None
+    quality_max_loss: float | None = None
     budget_per_month: float | None = None
     currency: str | None = None
     model: str | None = None
