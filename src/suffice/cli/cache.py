@@ -1,4 +1,4 @@
-"""``suffice cache``: what the cache of slices holds, and how to empty it."""
+"""``suffice cache``: what the cache of slices and of made candidates holds, and how to empty it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 from suffice.cli import options
 
 if TYPE_CHECKING:
+    from suffice.quants.made_store import MadeStore
     from suffice.slices.cache import SliceCache
 
 
@@ -22,26 +23,27 @@ def build_cache_app() -> typer.Typer:
 
 
 def cache(context: typer.Context, json_output: options.Json = False) -> None:
-    """What the cache holds: short pieces of models with random weights, made by `suffice measure SHAPE:QUANT`.
+    """What the cache holds: pieces of models that `suffice measure SHAPE:QUANT` made, and candidates of `suffice quants --make`.
 
-    It can be deleted at any time. SUFFICE_CACHE_DIR puts it elsewhere, SUFFICE_CACHE_LIMIT (8GiB) bounds it; what was
-    not used for longest goes first.
+    It can be deleted at any time. SUFFICE_CACHE_DIR puts it elsewhere. SUFFICE_CACHE_LIMIT (8GiB) bounds the pieces, which
+    have random weights; what was not used for longest goes first. Candidates stay until they are cleared.
 
     Example: suffice cache
     """
     from suffice.cli.output import print_json, print_text
     from suffice.errors import UsageError
+    from suffice.quants.made_store import MadeStore
     from suffice.slices.cache import SliceCache
 
     if context.invoked_subcommand is not None:
         if json_output:
             raise UsageError(f"put --json behind the subcommand: suffice cache {context.invoked_subcommand} --json")
         return
-    opened = SliceCache()
+    opened, made = SliceCache(), MadeStore()
     if json_output:
-        print_json(_document(opened))
+        print_json({**_document(opened), **_made_document(made)})
         return
-    print_text(_text(opened))
+    print_text("\n\n".join(part for part in (_text(opened), _made_text(made)) if part))
 
 
 def _age_s(text: str) -> float:
@@ -71,12 +73,13 @@ def clear(
     Example: suffice cache clear --older-than 7d
     """
     from suffice.cli.output import print_json, print_text
+    from suffice.quants.made_store import MadeStore
     from suffice.slices.cache import SliceCache
     from suffice.units import format_memory
 
-    opened = SliceCache()
-    freed = opened.clear(older_than)
-    left = opened.total_bytes()
+    opened, made = SliceCache(), MadeStore()
+    freed = opened.clear(older_than) + made.clear(older_than)
+    left = opened.total_bytes() + made.total_bytes()
     if json_output:
         print_json({"path": str(opened.root), "freed_bytes": freed, "total_bytes": left})
         return
@@ -137,6 +140,43 @@ def _text(opened: SliceCache) -> str:
         for entry in entries
     ]
     return f"{summary}\n\n{plain_table(rows)}\n\nlayers that several slices share take their space once"
+
+
+def _made_document(made: MadeStore) -> dict[str, Any]:
+    from suffice.quants.made_store import MadeEntry
+
+    def entry(item: MadeEntry) -> dict[str, Any]:
+        note = item.note
+        return {
+            "key": item.key,
+            "recipe": note and note.recipe,
+            "made_from": note and note.reference,
+            "has_imatrix": note and note.imatrix is not None,
+            "engine": note and note.engine,
+            "bytes": item.n_bytes,
+            "last_used_unix_s": item.last_used_s,
+            "path": str(item.path / note.file if note else item.path),
+        }
+
+    return {"made_bytes": made.total_bytes(), "made": [entry(item) for item in made.entries()]}
+
+
+def _made_text(made: MadeStore) -> str:
+    """The candidates; nothing where there are none."""
+    from suffice.report.tables import plain_table
+    from suffice.units import format_memory
+
+    entries = made.entries()
+    if not entries:
+        return ""
+    rows = [["candidate", "made from", "size", "last used"]]
+    for entry in entries:
+        note = entry.note
+        name = "unknown" if note is None else note.recipe + (" with imatrix" if note.imatrix else "")
+        source = "unknown" if note is None else note.reference
+        rows.append([name, source, format_memory(entry.n_bytes), _when(entry.last_used_s)])
+    count = f"{len(entries)} {'candidate' if len(entries) == 1 else 'candidates'}"
+    return f"{count} made by `suffice quants --make`: {format_memory(made.total_bytes())}\n\n{plain_table(rows)}"
 
 
 def _layers(layers: int | None) -> str:

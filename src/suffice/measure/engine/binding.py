@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from suffice.errors import EngineError
 from suffice.measure.engine.enginelog import EngineLog, is_worth_telling, parse_isa
-from suffice.measure.engine.layouts import BUFFER_BYTES, CONTEXT_LAYOUTS, MODEL_LAYOUTS, Batch, select_layout
+from suffice.measure.engine.layouts import (
+    BUFFER_BYTES,
+    CONTEXT_LAYOUTS,
+    MODEL_LAYOUTS,
+    QUANTIZE_LAYOUTS,
+    Batch,
+    select_layout,
+    select_newest,
+)
 from suffice.measure.engine.library import LibraryChoice, load_libraries
 from suffice.measure.engine.seam import EngineIdentity
 
@@ -64,6 +72,7 @@ _OPTIONAL: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "llama_state_seq_get_size": (ctypes.c_size_t, (_POINTER, _INT)),
     "llama_state_seq_get_data": (ctypes.c_size_t, (_POINTER, _POINTER, ctypes.c_size_t, _INT)),
     "llama_state_seq_set_data": (ctypes.c_size_t, (_POINTER, _POINTER, ctypes.c_size_t, _INT)),
+    "llama_model_quantize": (ctypes.c_uint32, (_TEXT, _TEXT, _POINTER)),
     "ggml_get_name": (_TEXT, (_POINTER,)),
     "ggml_nelements": (ctypes.c_int64, (_POINTER,)),
     "ggml_nbytes": (ctypes.c_size_t, (_POINTER,)),
@@ -105,6 +114,7 @@ class Binding:
     def __init__(self, choice: LibraryChoice) -> None:
         self.choice = choice
         self.log = EngineLog()
+        self.watch: Callable[[str], None] | None = None  # gets every line of the log, on whatever thread says it
         self._told_lines = 0
         self._libraries = load_libraries(choice)
         self._functions: dict[str, Any] = {}
@@ -114,9 +124,11 @@ class Binding:
         for name, signature in _OPTIONAL.items():
             self._declare(name, signature, needed=False)
         self.call("llama_log_set", ctypes.cast(self._log_callback, ctypes.c_void_p), None)
-        where = f"{choice.name} {choice.version or ''}".strip() + f" ({choice.library})"
-        self.model_layout = select_layout(MODEL_LAYOUTS, self._defaults("llama_model_default_params"), where)
-        self.context_layout = select_layout(CONTEXT_LAYOUTS, self._defaults("llama_context_default_params"), where)
+        self._where = f"{choice.name} {choice.version or ''}".strip() + f" ({choice.library})"
+        self.model_layout = select_layout(MODEL_LAYOUTS, self._defaults("llama_model_default_params"), self._where)
+        self.context_layout = select_layout(
+            CONTEXT_LAYOUTS, self._defaults("llama_context_default_params"), self._where
+        )
         self._model_type = self._declare_default("llama_model_default_params", self.model_layout.structure())
         self._context_type = self._declare_default("llama_context_default_params", self.context_layout.structure())
         self._declare("llama_model_load_from_file", (_POINTER, (_TEXT, self._model_type)), needed=True)
@@ -159,6 +171,15 @@ class Binding:
     def default_context_params(self) -> Any:  # noqa: ANN401 - a struct whose fields depend on the library
         """``llama_context_default_params()`` in this library's layout."""
         return self.call("llama_context_default_params")
+
+    def default_quantize_params(self) -> Any:  # noqa: ANN401 - a struct whose fields depend on the library
+        """``llama_model_quantize_default_params()`` in this library's layout; only where :meth:`has` says ``llama_model_quantize``.
+
+        Raises:
+            EngineError: the layout is none that suffice knows.
+        """
+        raw = self._defaults("llama_model_quantize_default_params")
+        return select_newest(QUANTIZE_LAYOUTS, raw, self._where).structure().from_buffer_copy(raw)
 
     def new_threadpool(self, n_threads: int) -> int | None:
         """A ggml thread pool of the default priority and polling, as llama-bench makes it. None: use the engine's own."""
@@ -244,6 +265,8 @@ class Binding:
 
     def _on_log(self, level: int, text: bytes | None, _user_data: int | None) -> None:
         for line_level, line in self.log.feed(level, (text or b"").decode(errors="replace")):
+            if self.watch is not None:
+                self.watch(line)
             if is_worth_telling(line_level) and self._told_lines < _TOLD_LINES:
                 self._told_lines += 1
                 print(line, file=sys.stderr, flush=True)  # noqa: T201 - the worker's own stderr: survives its death

@@ -1,6 +1,6 @@
 """Memory layouts of llama.cpp's parameter structs, as data, and how the one of a loaded library is found.
 
-llama.cpp passes ``llama_model_params`` and ``llama_context_params`` by value, and inserts fields in the middle from time to time.
+llama.cpp passes ``llama_model_params`` and ``llama_context_params`` by value (``llama_model_quantize_params`` by reference), and inserts fields in the middle from time to time.
 A wrong layout does not fail: it sets a thread count where a batch size is. So each layout is listed here with the default value
 of every field, the library is asked for its defaults, and a layout counts only if every default stands where it should.
 
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from suffice.errors import EngineError
+from suffice.units import GIB
 
 BUFFER_BYTES: Final = 512  # more than three times the largest known struct
 TESTED_WITH: Final = "llama-cpp-python 0.3.36 or xllamacpp 2026.10"
@@ -181,6 +182,35 @@ CONTEXT_LAYOUTS: Final = (
     ),
 )
 
+_TYPE_COUNT: Final = tuple(range(36, 128))  # GGML_TYPE_COUNT, which grows: no type of its own is asked for
+_QUANTIZE_HEAD: Final = (
+    *_ints(nthread=0),
+    Slot("ftype", ctypes.c_int32, (7, 9)),  # Q8_0, or Q5_1 before that
+    *(Slot(name, ctypes.c_int32, _TYPE_COUNT) for name in ("output_tensor_type", "token_embedding_type")),
+    *_bools(allow_requantize=False, quantize_output_tensor=True, only_copy=False, pure=False, keep_split=False),
+)
+_QUANTIZE_POINTERS: Final = _pointers("imatrix", "kv_overrides", "tt_overrides", "prune_layers")
+_QUANTIZE_BUFFER_BYTES: Final = (
+    8 * GIB
+)  # the most of a tensor that the quantizer holds in memory, unless told otherwise
+
+QUANTIZE_LAYOUTS: Final = (
+    Layout(
+        "quantize_max_buffer",
+        "ggml 0.25 (llama-cpp-python 0.3.36)",
+        (
+            *(*_QUANTIZE_HEAD, *_bools(dry_run=False), *_QUANTIZE_POINTERS),
+            Slot("max_buf_size", ctypes.c_size_t, (_QUANTIZE_BUFFER_BYTES,)),
+        ),
+    ),
+    Layout(
+        "quantize_whole_tensors",
+        "September 2025 to early 2026, with and without dry_run, whose byte was padding before",
+        (*_QUANTIZE_HEAD, Slot("dry_run", ctypes.c_bool, ()), *_QUANTIZE_POINTERS),
+    ),
+)
+"""The newest first: this struct grew at its end, so a newer library fits the older layout as well."""
+
 
 class Batch(ctypes.Structure):
     """``llama_batch``; unchanged in all known releases."""
@@ -210,3 +240,13 @@ def select_layout(candidates: tuple[Layout, ...], defaults: bytes, library: str)
     raise EngineError(
         f"the interface of {library} is not one that suffice knows ({found}); use {TESTED_WITH}, or another build of llama.cpp"
     )
+
+
+def select_newest(candidates: tuple[Layout, ...], defaults: bytes, library: str) -> Layout:
+    """The first layout in which every default of the library stands where it should, for a struct that only grew at its end.
+
+    Raises:
+        EngineError: none fits.
+    """
+    fitting = [layout for layout in candidates if layout.first_mismatch(defaults) is None]
+    return select_layout(tuple(fitting[:1]) or candidates, defaults, library)

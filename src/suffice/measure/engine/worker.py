@@ -22,7 +22,7 @@ from suffice.measure.engine import protocol
 from suffice.measure.engine.binding import Binding
 from suffice.measure.engine.llama_cpp import LlamaCppSession
 from suffice.measure.engine.quantize import quantize_file
-from suffice.measure.engine.text_worker import TextOperations
+from suffice.measure.engine.quantize_model import ModelQuantizer
 from suffice.measure.system_files import parse_cpu_list, read_node_bytes
 from suffice.units import KIB
 
@@ -60,18 +60,28 @@ class Worker:
             "node_bytes": lambda _: node_bytes(),
             "pin": lambda args: pin(**args),
             "settle": lambda _: settle(),
-            **TextOperations(self._loaded).table(),
+            **ModelQuantizer(self._loaded).table(),
         }
+        self._knows_texts = False
 
     def answer(self, line: str) -> str:
         """The reply to a request line."""
         try:
             operation, arguments = protocol.parse_request(line)
+            if operation not in self._operations and not self._knows_texts:
+                self._learn_texts()
             if operation not in self._operations:
                 raise EngineError(f"the engine's worker cannot {operation!r}")
             return protocol.result_line(self._operations[operation](arguments))
         except SufficeError as error:
             return protocol.error_line(error)
+
+    def _learn_texts(self) -> None:
+        """The operations of a text session, which costs an import that most workers never need."""
+        from suffice.measure.engine.text_worker import TextOperations  # noqa: PLC0415  # 27 ms
+
+        self._operations |= TextOperations(self._loaded).table()
+        self._knows_texts = True
 
     def close(self) -> None:
         """Free the model."""
