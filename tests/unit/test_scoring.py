@@ -311,6 +311,15 @@ def test_a_choice_inside_a_longer_one() -> None:
     assert choice_in("这是正面评论", ["正面", "负面"]) == 0
 
 
+def test_a_letter_before_another_choices_words_is_not_clear() -> None:
+    """The text "A) dog" where A is the cat names two choices, so none; with its own words, or with a reason behind it, the letter stands."""
+    animals = ["cat", "dog", "horse"]
+
+    assert choice_in("A) dog", animals) is None
+    assert choice_in("B) dog", animals) == 1
+    assert choice_in("B) It barks.\nA cat does not.", animals) == 1
+
+
 def test_choices_that_are_letters() -> None:
     """Of the choices "B", "A" and "C" the text "A" means the second, by whatever way it is said."""
     for text in ("A", "The answer is A.", "(A)"):

@@ -36,7 +36,7 @@ def choice_in(text: str, choices: Sequence[str]) -> int | None:
     r"""The index of the choice that a text means, or None when it is not clear.
 
     In this order: the whole text is a choice or a letter; it says so ("the answer is C", "答案：C", ``\boxed{C}``); one letter
-    only stands in brackets or at the start of a line as in a list ("C) Paris", "C."); the words of one choice only stand in it.
+    only stands in brackets or at the start of a line as in a list ("C) Paris", "C."), and not before another choice's words; the words of one choice only stand in it.
     """
     plain = text.translate(_PLAIN)
     letters = _letters_of(choices)
@@ -52,8 +52,17 @@ def choice_in(text: str, choices: Sequence[str]) -> int | None:
             return letters.index(said[-1])
     named = {letter for pattern in (_STARTS_LINE, _IN_BRACKETS) for letter in _letters(pattern, plain)} & set(letters)
     if named:  # of several letters none counts: it repeats the choices
-        return letters.index(named.pop()) if len(named) == 1 else None
+        return _unless_contradicted(letters.index(named.pop()), plain, choices) if len(named) == 1 else None
     return _words_of_one(plain.casefold(), choices)
+
+
+def _unless_contradicted(index: int, plain: str, choices: Sequence[str]) -> int | None:
+    """None where the line of the letter has the words of another choice behind it: "A) Rome" where A is Paris."""
+    for match in _STARTS_LINE.finditer(plain):
+        words = _words_of_one(plain[match.end() :].partition("\n")[0].casefold(), choices)
+        if words not in (None, index):
+            return None
+    return index
 
 
 def choice_text_score(text: str, choices: Sequence[str], correct: Sequence[int]) -> Score:

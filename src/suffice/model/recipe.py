@@ -129,6 +129,11 @@ def _shared_letters(name: str, text: str) -> int:
     return max(length for length in range(len(name) + 1) if name[:length] in text)
 
 
+def recipe_of(file_type: int) -> str | None:
+    """The recipe that ``general.file_type`` names; None: not known."""
+    return next((recipe.name for recipe in _RECIPES.values() if recipe.file_type == file_type), None)
+
+
 def needs_imatrix(recipe: str) -> bool:
     """Whether llama.cpp makes such a file only with an importance matrix.
 
