@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from suffice.loaders.model_file import file_marks
@@ -44,6 +44,38 @@ WANTED_PROMPT_REPETITIONS: Final = 6
 BUDGET_SAFETY: Final = 1.6
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lengths:
+    """Prompt and depth that a run repeats, in tokens."""
+
+    prompt_tokens: int
+    depth: int
+
+
+def affordable_lengths(request: RunRequest, prefill_token_s: float, left_s: float, *, fillings: int = 1) -> Lengths:
+    """Lengths that ``left_s`` seconds can repeat, at so many seconds a prompt token; ``fillings``: of a cache that is deeper than the prompt."""
+    affordable = int(left_s / 2 / WANTED_PROMPT_REPETITIONS / prefill_token_s)
+    prompt_tokens = shortened(request.prompt_tokens, affordable, request.n_batch)
+    depth = shortened(request.depth, int(left_s / 4 / fillings / prefill_token_s), request.n_batch)
+    if request.depth <= request.prompt_tokens:
+        depth = min(request.depth, prompt_tokens)  # behind the prompt, which fills the cache for it anyway
+    return Lengths(prompt_tokens=prompt_tokens, depth=depth)
+
+
+def shortening_warnings(request: RunRequest, taken: Lengths, prefill_token_s: float) -> list[str]:
+    """What was shortened of lengths that somebody stated, and the budget that would do."""
+    if not request.lengths_stated:
+        return []
+    needed_s = 2 * WANTED_PROMPT_REPETITIONS * max(request.prompt_tokens, request.depth) * prefill_token_s
+    lengths = (("prompt", request.prompt_tokens, taken.prompt_tokens), ("depth", request.depth, taken.depth))
+    return [
+        f"the {what} was shortened from {asked} to {left} tokens to fit the budget of {request.budget_s:g} s; "
+        f"all of it takes about --budget {math.ceil(needed_s * BUDGET_SAFETY * request.budget_factor)}s"
+        for what, asked, left in lengths
+        if left < asked
+    ]
+
+
 class FileRun(Run):
     """Runs a whole model, from its file or from a stand-in of random weights at ``path``."""
 
@@ -56,35 +88,43 @@ class FileRun(Run):
     def _measure(self) -> None:
         if self._fits():
             self._measure_engine()
+        self._check_file()
+
+    def _check_file(self) -> None:
         if file_marks(self._request.model.parts) != self._marks:
             changed = "the model file was changed or replaced while it was measured: the hash may be another model's"
             self._update(contradictions=(*self._record.contradictions, changed))
 
     def _fits(self) -> bool:
         """Whether weights and cache fit in the usable memory; running a model that does not would only measure the disk."""
-        request = self._request
-        if request.n_gpu_layers:
+        needed = self._needed_bytes()
+        if self._request.n_gpu_layers or needed <= self._facts.memory_usable_bytes:
             return True
-        kv = request.model.shape.kv_cache_bytes(context_to_open(self._request), request.type_k, request.type_v) or 0.0
-        needed = (request.model.shape.file_bytes or 0) + kv
-        if needed <= self._facts.memory_usable_bytes:
-            return True
-        where = " by an engine on its NUMA node" if request.nodes else ""
+        where = " by an engine on its NUMA node" if self._request.nodes else ""
         usable = format_memory(self._facts.memory_usable_bytes)
         self._warnings.append(f"not run: the model needs {format_memory(needed)} and {usable} can be used{where}")
         return False
 
+    def _needed_bytes(self) -> float:
+        """Of weights and the cache of one sequence."""
+        shape, request = self._request.model.shape, self._request
+        kv = shape.kv_cache_bytes(context_to_open(request), request.type_k, request.type_v)
+        return (shape.file_bytes or 0) + (kv or 0.0)
+
     def _measure_engine(self) -> None:
         load, self._session = self._load()
         try:
-            self._update(
-                settings=settings_record(self._settings(), self._session.facts),
-                measurement=replace(self._record.measurement, load=load),
-                **device_fields(self._session.facts, self._request, self._facts),
-            )
+            self._tell_session(load)
             self._repeat(load)
         finally:
             self._session.close()
+
+    def _tell_session(self, load: LoadRecord) -> None:
+        self._update(
+            settings=settings_record(self._settings(), self._session.facts),
+            measurement=replace(self._record.measurement, load=load),
+            **device_fields(self._session.facts, self._request, self._facts),
+        )
 
     def _load(self) -> tuple[LoadRecord, Session]:
         """Load once cold when that is quick, and once warm; the time runs until the first token is evaluated."""
@@ -108,7 +148,8 @@ class FileRun(Run):
             raise
         return LoadRecord(cold_s=cold_s, warm_s=session.facts.load_s + first_s), session
 
-    def _repeat(self, load: LoadRecord) -> None:
+    def _settle(self, load: LoadRecord) -> tuple[ThreadChoice, WarmUp]:
+        """Choose threads and flash attention; the session is warm then, and its first impression plans the repetitions."""
         warm_up(self._session)
         threads = self._choose_threads(self._session)
         self._session.set_threads(threads.decode, threads.prefill)
@@ -116,6 +157,10 @@ class FileRun(Run):
         chosen = {"n_threads": threads.decode, "n_threads_batch": threads.prefill}
         self._update(settings={**self._record.settings, **chosen})
         self._choose_attention(threads, impression, load)
+        return threads, impression
+
+    def _repeat(self, load: LoadRecord) -> None:
+        threads, impression = self._settle(load)
         session = self._session
         plan = self._plan(impression)
         state = earlier_state(self._earlier, threads, plan.prompt_tokens)
@@ -125,11 +170,11 @@ class FileRun(Run):
         def between() -> None:
             rows = sum(len(rows) for rows in state.step_rows.values()) + len(state.chunk_rows)
             self._around.progress(f"repetition {rows}")
-            self._update(**measured(state, self._record.measurement, load, session))
+            self._update(**measured(state, self._record.measurement, load, session.peak_rss_bytes()))
 
         SeriesRunner(session, self._around.clock, replace(plan, between=between), state).run()
         reading = contention.stop()
-        fields = measured(state, self._record.measurement, load, session)
+        fields = measured(state, self._record.measurement, load, session.peak_rss_bytes())
         fields["measurement"] = replace(fields["measurement"], budget_s=self._request.budget_s)
         self._update(**fields)
         self._tell_placement([self._session])
@@ -220,29 +265,21 @@ class FileRun(Run):
         request = self._request
         budget_s = request.stream_budget_s
         left_s = max(budget_s - (self._around.clock.now_s() - self._started_s), budget_s / 4)
-        affordable = int(left_s / 2 / WANTED_PROMPT_REPETITIONS / impression.prefill_token_s)
-        prompt_tokens = shortened(request.prompt_tokens, affordable, request.n_batch)
-        depth = shortened(request.depth, int(left_s / 4 / impression.prefill_token_s), request.n_batch)
-        if request.depth <= request.prompt_tokens:
-            depth = min(request.depth, prompt_tokens)  # behind the prompt, which fills the cache for it anyway
-        if self._earlier is not None and self._earlier.measurement.prefill and self._earlier.measurement.decode:
-            prompt_tokens = self._earlier.measurement.prefill.prompt_tokens
-            depth = self._earlier.measurement.decode[0].depth
-        needed_s = (
-            2 * WANTED_PROMPT_REPETITIONS * max(request.prompt_tokens, request.depth) * impression.prefill_token_s
-        )
-        for what, asked, taken in (("prompt", request.prompt_tokens, prompt_tokens), ("depth", request.depth, depth)):
-            if taken < asked and request.lengths_stated:
-                self._warnings.append(
-                    f"the {what} was shortened from {asked} to {taken} tokens to fit the budget of {request.budget_s:g} s; "
-                    f"all of it takes about --budget {math.ceil(needed_s * BUDGET_SAFETY * request.budget_factor)}s"
-                )
+        lengths = self._earlier_lengths() or affordable_lengths(request, impression.prefill_token_s, left_s)
+        self._warnings += shortening_warnings(request, lengths, impression.prefill_token_s)
         return SeriesPlan(
-            prompt_tokens=prompt_tokens,
-            depth=depth,
+            prompt_tokens=lengths.prompt_tokens,
+            depth=lengths.depth,
             steps=steps_per_repetition(impression.step_s),
             budget_s=left_s,
             rule=request.rule,
             prompt=request.prompt,
             batch=request.batch,
         )
+
+    def _earlier_lengths(self) -> Lengths | None:
+        """Of the repetitions that are gone on with: all must be alike."""
+        measurement = None if self._earlier is None else self._earlier.measurement
+        if measurement is None or measurement.prefill is None or not measurement.decode:
+            return None
+        return Lengths(prompt_tokens=measurement.prefill.prompt_tokens, depth=measurement.decode[0].depth)

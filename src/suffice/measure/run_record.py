@@ -15,7 +15,7 @@ from suffice.records.schema import EngineRecord, LoadRecord, MeasurementRecord, 
 from suffice.stats.intervals import estimate_from
 
 if TYPE_CHECKING:
-    from suffice.measure.engine.seam import EngineIdentity, EngineSettings, Session, SessionFacts
+    from suffice.measure.engine.seam import EngineIdentity, EngineSettings, SessionFacts
     from suffice.measure.machine import MachineFacts
     from suffice.measure.request import RunRequest
 
@@ -79,7 +79,9 @@ def earlier_state(earlier: RunRecord | None, threads: ThreadChoice, prompt_token
     return state
 
 
-def measured(state: SeriesState, so_far: MeasurementRecord, load: LoadRecord, session: Session) -> dict[str, Any]:
+def measured(
+    state: SeriesState, so_far: MeasurementRecord, load: LoadRecord, peak_rss_bytes: int | None
+) -> dict[str, Any]:
     """Fields of the record that the series give: the plain numbers at the top and the measurement below."""
     decode = state.decode_series()
     prefill = state.prefill_series()
@@ -96,6 +98,6 @@ def measured(state: SeriesState, so_far: MeasurementRecord, load: LoadRecord, se
             ttft_s=ttft,
             thread_sweep=state.threads.sweep,
             load=load,
-            peak_rss_bytes=session.peak_rss_bytes(),
+            peak_rss_bytes=peak_rss_bytes,
         ),
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from suffice.records.schema import DecodeSeries, PrefillSeries, ThreadPoint
@@ -44,6 +45,13 @@ class DecodeAt(NamedTuple):
 
     depth: int
     batch: int = 1
+
+
+class Part(StrEnum):
+    """Series that are repeated together, since they share what the cache holds."""
+
+    DEEP = "deep"  # decoding behind a cache that is deeper than the prompt: it stays filled
+    SHALLOW = "shallow"  # the prompt, and decoding at depths that it fills
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +228,16 @@ class SeriesRunner:
         while self._cycle():
             pass
 
+    def turn(self, part: Part) -> None:
+        """One repetition of each series of a part, whatever there is of them: for those who decide themselves when it is enough."""
+        self._session.decode(1)  # wakes threads that slept while another session had its turn
+        if part is Part.SHALLOW:
+            self._repeat([at for at in self.state.step_rows if not self._is_deep(at)], prefill_is_due=True)
+            return
+        for at in self.state.step_rows:
+            if self._is_deep(at):
+                self._decode(at)
+
     def _is_deep(self, at: DecodeAt) -> bool:
         return at.depth > self._plan.prompt_tokens
 
@@ -227,12 +245,15 @@ class SeriesRunner:
         """One repetition of everything that is not finished; False when all is."""
         prefill_is_due = not self._finished(None)
         due = [at for at in self.state.step_rows if not self._is_deep(at) and not self._finished(at)]
+        self._repeat(due, prefill_is_due=prefill_is_due)
+        return prefill_is_due or bool(due)
+
+    def _repeat(self, due: Sequence[DecodeAt], *, prefill_is_due: bool) -> None:
         # A cache that must be filled again for a deep decode is one more repetition of prefill, for nothing.
         if prefill_is_due or max((at.depth for at in due), default=0) > self._filled:
             self._prefill()
         for at in sorted(due, reverse=True):
             self._decode(at)
-        return prefill_is_due or bool(due)
 
     def _finished(self, series: DecodeAt | None, share: float = 1.0) -> bool:
         if series in self.state.stopped:

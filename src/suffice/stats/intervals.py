@@ -84,10 +84,15 @@ def median_interval(samples: Sequence[float], level: float = DEFAULT_LEVEL) -> I
     return Interval(low=ordered[k], high=ordered[n - 1 - k], level=coverage, method="order statistics")
 
 
-def _t_interval(values: tuple[float, ...], level: float) -> Interval | None:
-    """Student's t on the logarithms, centred on their mean; None when a value is not positive."""
-    if min(values) <= 0:
-        return None
+def geometric_interval(samples: Sequence[float], level: float = DEFAULT_LEVEL) -> Interval:
+    """Student's t on the logarithms: a confidence interval for the geometric mean, which assumes log-normal noise.
+
+    Raises:
+        ValueError: fewer than two samples, or one that is not finite and positive.
+    """
+    values = _checked(samples)
+    if len(values) < 2 or min(values) <= 0:  # noqa: PLR2004  # one value has no spread
+        raise ValueError("an interval of the geometric mean needs two positive samples or more")
     from scipy.special import stdtrit  # noqa: PLC0415  # half a second to import, and rarely needed
 
     logs = [math.log(value) for value in values]
@@ -95,13 +100,26 @@ def _t_interval(values: tuple[float, ...], level: float) -> Interval | None:
     mean = math.fsum(logs) / n
     variance = math.fsum((x - mean) ** 2 for x in logs) / (n - 1)
     half_width = float(stdtrit(n - 1, 0.5 + level / 2)) * math.sqrt(variance / n)
+    return Interval(
+        low=math.exp(mean - half_width),
+        high=math.exp(mean + half_width),
+        level=level,
+        method="Student's t on logarithms",
+    )
+
+
+def _t_interval(values: tuple[float, ...], level: float) -> Interval | None:
+    """Student's t on the logarithms, centred on their mean; None when a value is not positive."""
+    if min(values) <= 0:
+        return None
+    found = geometric_interval(values, level)
     # The point is a median; it must not fall outside its own interval by a rounding of exp(log(x)).
     centre = median(values)
     return Interval(
-        low=min(math.exp(mean - half_width), centre),
-        high=max(math.exp(mean + half_width), centre),
+        low=min(found.low, centre),
+        high=max(found.high, centre),
         level=level,
-        method="Student's t on logarithms (too few samples for order statistics)",
+        method=f"{found.method} (too few samples for order statistics)",
     )
 
 

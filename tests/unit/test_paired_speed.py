@@ -1,0 +1,68 @@
+"""The ratio of two records' speeds: only from rounds that both were measured in, and never from an edited record's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from suffice.decide.paired_speed import paired_decode, paired_prefill
+from suffice.records.schema import DecodeSeries, MeasurementRecord, PrefillSeries, RunRecord
+
+ROUNDS = {"decode": [[1, 2, 3, 3]], "prefill": [4, 5, 6]}
+
+
+def _record(
+    step_s: float, *, rounds: object = ROUNDS, session: object = "one", depth: int = 64, prompt_tokens: int = 100
+) -> RunRecord:
+    """Four repetitions of two steps at a depth, and three prompts of 25 steps' time."""
+    told = {"session": session, "round_of_row": rounds}
+    return RunRecord(
+        settings={"interleaved": told},
+        measurement=MeasurementRecord(
+            decode=(DecodeSeries(depth=depth, threads=1, step_s=((step_s, step_s),) * 4),),
+            prefill=PrefillSeries(prompt_tokens=prompt_tokens, threads=1, chunk_s=((25 * step_s,),) * 3),
+        ),
+    )
+
+
+def test_rates_are_compared_by_round() -> None:
+    """Half the time a step is twice the rate in each of three rounds, of decode and of prefill."""
+    slow, fast = _record(0.2), _record(0.1)
+
+    for ratio in (paired_decode(slow, fast), paired_prefill(slow, fast)):
+        assert ratio is not None
+        assert ratio.point == pytest.approx(2)
+        assert ratio.samples == pytest.approx((2, 2, 2))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"session": "two"},
+        {"session": None},
+        {"depth": 128, "prompt_tokens": 200},
+        {"rounds": None},
+        {"rounds": {"decode": [], "prefill": None}},
+        {"rounds": {"decode": [[1, 2, 3]], "prefill": [4, 5]}},
+        {"rounds": {"decode": [["1", "2", "3", "3"]], "prefill": [4.0, 5.0, True]}},
+        {"rounds": {"decode": [[1, 2, 7, 8]], "prefill": [1, 2, 3]}},
+    ],
+)
+def test_what_was_not_measured_together_has_no_ratio(changes: dict[str, Any]) -> None:
+    """Another measurement, other lengths, rows whose round is not told, and fewer than three common rounds: unknown."""
+    slow, fast = _record(0.2), _record(0.1, **changes)
+
+    for first, second in ((slow, fast), (fast, slow)):
+        assert paired_decode(first, second) is None
+        assert paired_prefill(first, second) is None
+
+
+def test_records_of_their_own_have_no_ratio() -> None:
+    """A record of `suffice measure`, and one that was never measured."""
+    alone = replace(_record(0.2), settings={})
+
+    assert paired_decode(alone, alone) is None
+    assert paired_prefill(RunRecord(), RunRecord()) is None
+    assert paired_decode(RunRecord(), RunRecord()) is None
