@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from helpers.records import evidence
+from suffice.decide import words
 from suffice.decide.advice import settle_sentence
 from suffice.decide.constraints import constraints_for
-from suffice.decide.quality import QualityEvidence, all_kept
+from suffice.decide.quality import Judged, QualityEvidence, of_the_reference
 from suffice.decide.quantity import Quantity
 from suffice.decide.requantize import USUAL_RECIPES, quants_command, recipe_for, smaller_recipe
 from suffice.decide.verdict import Grade, decide_machine, plain_grade
@@ -24,43 +25,59 @@ def _quantity(low: float, point: float, high: float) -> Quantity:
     return Quantity(point=point, low=low, high=high, basis=Basis.MEASURED)
 
 
-def _graded(quality: QualityEvidence | None) -> dict[str, Grade]:
-    machine = replace(evidence(decode=20), quality=quality)
-    found = constraints_for(DEMAND, machine)
-    return {one.name: plain_grade(one) for one in found if one.name.startswith("quality") and one.judged}
+def _evidence(
+    *, kept: bool | None, score: bool | None = True, mean: tuple[float, float, float] = (0.91, 0.95, 0.97)
+) -> QualityEvidence:
+    return QualityEvidence(
+        score=Judged(quantity=_quantity(*mean), reached=score),
+        kept=Judged(quantity=_quantity(0.97, 0.98, 0.99), reached=kept),
+        floor=0.9,
+        max_loss=0.01,
+        source="answers.json, 400 items",
+    )
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "grade"),
-    [
-        (0.995, 1.002, Grade.ENOUGH),  # loses at most half a point
-        (0.99, 1.0, Grade.ENOUGH),  # exactly the one point that may be lost
-        (0.95, 0.98, Grade.NOT_ENOUGH),  # two points at least
-        (0.98, 1.0, Grade.OPEN),  # both are possible
-    ],
-)
-def test_a_loss_is_graded_by_its_range(low: float, high: float, grade: Grade) -> None:
-    """Enough where the low end keeps what must be kept, not enough where the high end does not, open between."""
-    kept = _quantity(low, (low + high) / 2, high)
+@pytest.mark.parametrize(("reached", "grade"), [(True, Grade.ENOUGH), (False, Grade.NOT_ENOUGH), (None, Grade.OPEN)])
+def test_quality_is_graded_by_what_the_comparison_decided(*, reached: bool | None, grade: Grade) -> None:
+    """Not by the range alone: the comparison has corrected for the number of candidates."""
+    found = constraints_for(DEMAND, replace(evidence(decode=20), quality=_evidence(kept=reached)))
 
-    assert _graded(QualityEvidence(score=None, kept=kept, source="s"))["quality_kept"] is grade
+    assert [plain_grade(one) for one in found if one.name == "quality_kept"] == [grade]
+    assert decide_machine(DEMAND, replace(evidence(decode=20), quality=_evidence(kept=reached))).grade is grade
 
 
 def test_the_reference_keeps_everything() -> None:
     """Against itself a model loses nothing, whatever the number of items."""
-    quality = QualityEvidence(score=_quantity(0.91, 0.95, 0.97), kept=all_kept(), source="s")
+    score = Judged(quantity=_quantity(0.91, 0.95, 0.97), reached=True)
+    quality = of_the_reference(score, 0.9, 0.01, "s")
 
-    assert _graded(quality) == {"quality_floor": Grade.ENOUGH, "quality_kept": Grade.ENOUGH}
+    assert decide_machine(DEMAND, replace(evidence(decode=20), quality=quality)).verdict == words.CPU
 
 
-def test_a_floor_that_is_missed_makes_the_machine_not_enough() -> None:
-    """Speed alone does not make a machine enough for a model that answers wrongly, and the reason says what lacks."""
-    quality = QualityEvidence(score=_quantity(0.7, 0.75, 0.8), kept=all_kept(), source="answers.json, 400 items")
-    verdict = decide_machine(DEMAND, replace(evidence(decode=20), quality=quality))
+@pytest.mark.parametrize("decode", [20, 2])
+def test_a_model_that_answers_badly_is_no_case_for_a_gpu(decode: float) -> None:
+    """A GPU runs the same model: whatever the speed here, the answer is another model, and the reason says why."""
+    quality = _evidence(kept=True, score=False, mean=(0.7, 0.75, 0.8))
+    verdict = decide_machine(DEMAND, replace(evidence(decode=decode), quality=quality))
 
-    assert verdict.grade is Grade.NOT_ENOUGH
-    assert verdict.binding == "quality_floor"
+    assert verdict.verdict == words.UNDECIDED
     assert "75.00 % (70.00 % to 80.00 %, measured) against at least 90.00 %" in verdict.reason
+    assert "No machine changes what this model answers." in verdict.reason
+    assert (verdict.binding == "quality_floor") is (decode == 20)
+
+
+def test_a_quality_that_is_open_asks_for_items() -> None:
+    """Speed is enough and quality not shown: undecided, and more items are what settles it."""
+    verdict = decide_machine(DEMAND, replace(evidence(decode=20), quality=_evidence(kept=None)))
+
+    assert verdict.verdict == words.UNDECIDED
+    assert "more items" in (verdict.settle or "")
+
+
+def test_a_comparison_by_other_rules_is_refused() -> None:
+    """A loss of one point that was allowed says nothing of half a point."""
+    with pytest.raises(ValueError, match="another quality"):
+        constraints_for(replace(DEMAND, quality_max_loss=0.005), replace(evidence(), quality=_evidence(kept=True)))
 
 
 def test_without_a_comparison_quality_is_shown_and_does_not_decide() -> None:
@@ -100,7 +117,7 @@ def test_the_next_smaller_recipe_has_fewer_bits(name: str, bits: float) -> None:
 
 
 def test_a_thin_margin_comes_with_the_command() -> None:
-    """ "Recheck after quantization" names the command, with a file name that a shell takes as one word."""
+    """To recheck after quantization, it names the command, with a file name that a shell takes as one word."""
     machine = replace(evidence(decode=9), bits_per_weight=16.0, model_file="my model.gguf")
     verdict = decide_machine(single_stream_need(8), machine)
 

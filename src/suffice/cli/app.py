@@ -19,6 +19,7 @@ from suffice.cli import (
     load,
     measure,
     predict,
+    quants,
     simulate,
 )
 
@@ -64,6 +65,7 @@ def build_app() -> typer.Typer:
     app.command("guard")(guard.guard)
     app.command("load")(load.load)
     app.command("simulate")(simulate.simulate)
+    app.command("quants")(quants.quants)
     app.add_typer(cache.build_cache_app(), name="cache")
     app.add_typer(catalog.build_catalog_app(), name="catalog")
     return app

@@ -57,6 +57,14 @@ def decide(
         str | None,
         typer.Option("--model", metavar="MODEL", help="The model for these. Default: the demand's."),
     ] = None,
+    quality: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--quality",
+            metavar="FILE",
+            help="A quants.json of `suffice quants`: how well the records' models answer your items. May be repeated.",
+        ),
+    ] = None,
     catalog: options.OwnCatalogue = None,
     margin: options.Margin = None,
     json_output: options.Json = False,
@@ -69,8 +77,11 @@ def decide(
     Example: suffice decide demand.toml cpu-box.json --instance c7i.4xlarge
 
     Example: suffice decide demand.toml guidellm.json --server-kind cpu
+
+    Example: suffice decide demand.toml q4/speed/q4_k_m.json --quality q4/quants.json
     """
     from suffice.cli.output import print_json, print_text, warn
+    from suffice.cli.quality import with_quality
     from suffice.cli.verdicts import VERDICT_EXIT_CODES, with_margin
     from suffice.decide.compare import decide as decide_machines
     from suffice.decide.evidence import evidence_from, of_the_demanded_model
@@ -88,7 +99,9 @@ def decide(
     ]
     if instance or device:
         evidences += _predicted(instance or [], device or [], model or demand.model, demand, catalog)
+    evidences, notes = with_quality(demand, evidences, quality or [])
     decision = decide_machines(demand, evidences, servers)
+    warn(notes)
     for path, record in zip(runs, records, strict=True):
         warn(f"{path.name}: {warning}" for warning in record.warnings)
         if not record.complete:

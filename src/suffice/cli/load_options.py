@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from suffice.cli.options import _duration
+from suffice.cli.options import duration
 
 
 def _limit(flag: str, what: str) -> typer.models.OptionInfo:
     info: typer.models.OptionInfo = typer.Option(
-        flag, parser=_duration, metavar="TIME", help=f"Longest {what} that is good enough."
+        flag, parser=duration, metavar="TIME", help=f"Longest {what} that is good enough."
     )
     return info
 
@@ -70,7 +70,7 @@ Duration = Annotated[
     float | None,
     typer.Option(
         "--duration",
-        parser=_duration,
+        parser=duration,
         metavar="TIME",
         help="Send so long. Default: 60s, without --requests. With --find-capacity: at most at a level (5m).",
     ),
@@ -85,7 +85,7 @@ Warmup = Annotated[
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option("--timeout", parser=_duration, metavar="TIME", help="Longest time for one request. Default: 10m."),
+    typer.Option("--timeout", parser=duration, metavar="TIME", help="Longest time for one request. Default: 10m."),
 ]
 PromptTokens = Annotated[
     int | None, typer.Option("--prompt-tokens", min=1, help="Length of made prompts. Default: the demand's, or 256.")

@@ -11,7 +11,7 @@ from suffice.errors import UsageError
 from suffice.units import LARGEST_FIGURE, SECONDS_PER_DAY, parse_duration_s
 
 
-def _duration(text: str) -> float:
+def duration(text: str) -> float:
     try:
         value_s = parse_duration_s(text)
     except ValueError as error:
@@ -26,7 +26,7 @@ Budget = Annotated[
     float | None,
     typer.Option(
         "--budget",
-        parser=_duration,
+        parser=duration,
         metavar="TIME",
         help="Time to plan with, such as 60s, 2m or 500ms; loading and writing slices may add to it. Default: 40s for files, 13s to 52s for slices, twice that and at least 60s with a service curve, 6s for bandwidth alone.",
     ),

@@ -17,6 +17,8 @@ OURS: Final = {
     "--memo": (b"# Verdict:",),
     "--junit": (b"<?xml", b"<testsuite"),
     "--chart": (b"<?xml", b"\x89PNG"),
+    "--csv": (b"id,group,kind,labelled",),
+    "--markdown": (b"# Comparison of models",),
 }
 # And what stands somewhere in its first bytes: there are many pictures that begin like ours.
 _MARKS: Final = {"--chart": b"suffice chart"}

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Self
 from suffice.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
     from types import TracebackType
 
     from suffice.cli.output import Progress
     from suffice.loaders.model_file import ModelFile
     from suffice.loaders.shape_model import ShapeModel
+    from suffice.measure.base_run import Surroundings
     from suffice.measure.clock import Clock
+    from suffice.measure.engine.text_client import LlamaCppTextEngine
     from suffice.measure.request import RunRequest
     from suffice.model.demand import Demand
     from suffice.records.schema import RunRecord
@@ -34,6 +36,22 @@ class EngineChoice:
 
     name: str | None
     library: Path | None
+
+
+def engine_of(name: str | None, library: Path | None, *, longest_budget_s: float) -> LlamaCppTextEngine:
+    """The engine that was asked for, or the first that is installed; nothing is loaded yet.
+
+    Raises:
+        UsageError: an unknown engine name.
+        EngineMissingError: none is installed.
+    """
+    from suffice.measure.engine.client import Timeouts
+    from suffice.measure.engine.text_client import find_text_engine
+
+    if name is not None and name not in _ENGINE_NAMES:
+        raise UsageError(f"--engine {name}: no such engine; use {' or '.join(_ENGINE_NAMES)}")
+    timeouts = Timeouts(request_s=REQUEST_PATIENCE_S + REQUEST_PATIENCE_FACTOR * longest_budget_s)
+    return find_text_engine(library, name, timeouts=timeouts)
 
 
 def run_and_save(
@@ -61,18 +79,11 @@ class Workbench:
         """
         from suffice.measure.clock import RealClock
         from suffice.measure.engine.blocks import EngineBlocks
-        from suffice.measure.engine.client import Timeouts, find_engine
         from suffice.measure.machine import Machine, RealMachine
         from suffice.measure.shared_machine import SharedMachine
 
-        if engine.name is not None and engine.name not in _ENGINE_NAMES:
-            raise UsageError(f"--engine {engine.name}: no such engine; use {' or '.join(_ENGINE_NAMES)}")
         self._clock = RealClock()
-        self._engine = find_engine(
-            library=engine.library,
-            prefer=engine.name,
-            timeouts=Timeouts(request_s=REQUEST_PATIENCE_S + REQUEST_PATIENCE_FACTOR * longest_budget_s),
-        )
+        self._engine = engine_of(engine.name, engine.library, longest_budget_s=longest_budget_s)
         self._machine: Machine = SharedMachine(RealMachine()) if shared else RealMachine()
         self._blocks = EngineBlocks(self._engine.choice)
 
@@ -80,20 +91,39 @@ class Workbench:
         self, request: RunRequest, out: Path | None, progress: Callable[[str], None], *, earlier: RunRecord | None
     ) -> RunRecord:
         """Measure one model, writing the record to ``out`` as it grows; errors as of :func:`run_and_save`."""
-        from suffice.measure.run import Surroundings, measure_model
+        from suffice.measure.run import measure_model
+
+        return measure_model(request, self._around(progress, _Saver(out, self._clock)), earlier=earlier)
+
+    def _around(self, progress: Callable[[str], None], save: Callable[[RunRecord], None]) -> Surroundings:
+        from suffice.measure.base_run import Surroundings
         from suffice.slices.cache import SliceCache
         from suffice.slices.store import CachedSlices
 
-        around = Surroundings(
+        return Surroundings(
             engine=self._engine,
             machine=self._machine,
             clock=self._clock,
             progress=progress,
-            save=_Saver(out, self._clock),
+            save=save,
             # A new cache object for each run: it keeps what it gave out, and the slices of an earlier run may go.
             slices=CachedSlices(SliceCache(), self._blocks),
         )
-        return measure_model(request, around, earlier=earlier)
+
+    def side_by_side(
+        self,
+        requests: Mapping[str, RunRequest],
+        save: Callable[[str, RunRecord], None],
+        progress: Callable[[str], None],
+        *,
+        budget_s: float,
+        earlier: Mapping[str, RunRecord],
+    ) -> dict[str, RunRecord]:
+        """Measure several files in turns; see :func:`suffice.measure.interleaved.measure_interleaved`."""
+        from suffice.measure.interleaved import measure_interleaved
+
+        around = self._around(progress, lambda _: None)
+        return measure_interleaved(requests, around, budget_s=budget_s, save=save, earlier=earlier)
 
     def check(self, name: str, request: RunRequest, demand: Demand | None) -> None:
         """Refuse what this machine or model cannot have, before anything is measured. ``name``: of the model, for the message.

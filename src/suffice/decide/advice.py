@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 _USUAL_SLOTS: Final = 8  # up to which a service curve is worth measuring where the demand is a rate
 _LONGER_BUDGET: Final = "8m"  # steps and chunks at the depths of a long prompt take minutes
+_QUALITY_MISSED: Final = (
+    "Take a quantization with more bits, or another model, and compare again with `suffice quants`."
+)
+_QUALITY_OPEN: Final = "Compare on more items with `suffice quants`; its result says about how many would do."
 _SPAWN: Final = "suffice load --spawn MODEL.gguf"
 
 
@@ -31,6 +35,8 @@ def settle_sentence(
         return "Measure bandwidth and model again on a quiet machine, and check the model's facts with `suffice ceiling --model`."
     if binding is None:
         return "State a decode rate, a latency limit or a request rate in the demand."
+    if binding.by_test:
+        return _QUALITY_MISSED if grade == "not enough" else _QUALITY_OPEN
     if grade == "open":
         return _open_advice(binding, evidence, service)
     machines = machines_sentence(served) if binding.several else ""

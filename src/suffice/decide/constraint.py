@@ -24,7 +24,8 @@ class Constraint:
 
     ``required`` or ``available`` None: unknown. ``margin`` is 1 where headroom is no policy (memory either fits or does not).
     ``of_speed`` False: neither a busy machine nor a slow build changes it. ``judged`` False: stated in the demand, but no
-    evidence of this kind exists yet; it is shown and does not decide.
+    evidence of this kind exists yet; it is shown and does not decide. ``by_test``: a statistical test has judged it, corrected for all
+    that was tried, and ``reached`` is what it said (None: neither was shown); the range is beside it.
     """
 
     name: str
@@ -38,6 +39,8 @@ class Constraint:
     note: str = ""
     unbounded: str = "one repetition, no interval"  # why a number has no end on either side
     several: bool = False  # the range is that of serving several requests, which one stream does not show
+    by_test: bool = False
+    reached: bool | None = None
 
     @property
     def headroom(self) -> float | None:

@@ -8,6 +8,9 @@ The rule, and its only home:
    Otherwise, and whenever the evidence contradicts itself: "undecided", with the measurement that would settle it.
 3. What was measured on a busy machine, or with a build that leaves instruction sets of this CPU unused, is a lower bound of
    speed: *enough* stands, *not enough* becomes *open*; on a busy machine *thin* becomes *open* as well.
+4. Quality is graded by what a comparison on the team's items decided (:mod:`suffice.decide.quants`): shown to reach is *enough*, shown
+   to miss *not enough*, neither is *open*. A model that was shown to miss it is "undecided" whatever the machine: a GPU would run the same
+   model, and answer as badly.
 """
 
 from __future__ import annotations
@@ -33,6 +36,8 @@ from suffice.decide.wording import (
 from suffice.model.basis import Basis, weakest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from suffice.decide.evidence import MachineEvidence
     from suffice.decide.service import Served, ServiceOutlook
     from suffice.model.demand import Demand
@@ -115,7 +120,7 @@ def decide_machine(demand: Demand, evidence: MachineEvidence, service: ServiceOu
     bases = [item.constraint.available.basis for item in judged if item.constraint.available is not None]
     speed_bases: list[Basis] = [basis for basis in bases if basis != Basis.STATED]
     return Verdict(
-        verdict=word_of(grade, is_gpu=evidence.is_gpu),
+        verdict=words.UNDECIDED if _misses_quality(judged) else word_of(grade, is_gpu=evidence.is_gpu),
         reason=_reason(grade, binding, graded, evidence),
         binding=None if binding is None else binding.constraint.name,
         basis=weakest(speed_bases or bases),
@@ -126,6 +131,11 @@ def decide_machine(demand: Demand, evidence: MachineEvidence, service: ServiceOu
         machine=evidence.name,
         service=service,
     )
+
+
+def _misses_quality(judged: Sequence[GradedConstraint]) -> bool:
+    """Whether the model was shown to answer too badly, which neither a GPU nor another machine changes."""
+    return any(item.constraint.by_test and item.grade is Grade.NOT_ENOUGH for item in judged)
 
 
 _CAPACITIES: Final = ("capacity_users", "capacity_requests_per_second")
@@ -149,7 +159,10 @@ def _details_graded_alike(graded: tuple[GradedConstraint, ...]) -> tuple[GradedC
 
 
 def _flips(judged: list[GradedConstraint], served: Served | None, *, lower_bound: bool) -> tuple[str, ...]:
-    sentences = [flip_sentence(item.constraint, lower_bound=lower_bound) for item in judged]
+    # Where fewer users miss what more of them keep, no number of users divides those that hold from those that fail.
+    uneven = served is not None and bool(served.uneven)
+    plain = [item.constraint for item in judged if not (uneven and item.constraint.name == "capacity_users")]
+    sentences = [flip_sentence(constraint, lower_bound=lower_bound) for constraint in plain]
     machines = machines_sentence(served)
     if machines:
         sentences.append(f"with more machines: {machines}")
@@ -170,6 +183,8 @@ def grade_constraint(constraint: Constraint, evidence: MachineEvidence) -> Grade
 
 def plain_grade(constraint: Constraint) -> Grade:
     """The grade that the range alone gives, with nothing taken from it for a busy machine or a slow build."""
+    if constraint.by_test:
+        return {True: Grade.ENOUGH, False: Grade.NOT_ENOUGH, None: Grade.OPEN}[constraint.reached]
     low, high = constraint.headroom_range
     # Headroom is compared as available >= required * margin, so that 13.5 against 9 x 1.5 is enough to the last bit.
     if low is not None and _reaches(constraint, constraint.margin):
@@ -231,6 +246,7 @@ def _reason(
         plain = plain_grade(binding.constraint)
         sentences.append(grade_sentence(binding.constraint, plain.value, weakened=plain is not binding.grade))
         sentences += _about_memory(binding, graded)
+        sentences += _about_quality(binding, graded)
     if evidence.disturbed:
         why = "; ".join(evidence.disturbance_reasons) or "the record is marked so"
         consequence = (
@@ -260,6 +276,15 @@ def _about_memory(binding: GradedConstraint, graded: tuple[GradedConstraint, ...
         return [_if_it_fitted(graded)]
     memory = lacking[0].constraint
     return [f"Nor does it fit: memory {available_text(memory)} against {required_text(memory)}."]
+
+
+def _about_quality(binding: GradedConstraint, graded: tuple[GradedConstraint, ...]) -> list[str]:
+    """A model that answers too badly is said to, whatever else binds."""
+    if not _misses_quality(graded):
+        return []
+    lacking = [item for item in graded if item.constraint.by_test and item.grade is Grade.NOT_ENOUGH]
+    told = [] if binding in lacking else [grade_sentence(lacking[0].constraint, lacking[0].grade.value)]
+    return [*told, "No machine changes what this model answers."]
 
 
 def _if_it_fitted(graded: tuple[GradedConstraint, ...]) -> str:
