@@ -36,7 +36,7 @@ from suffice.serving.curve import ServiceCurve, curve_of_points
 from suffice.serving.load import ClosedLoop, EmpiricalLength, GivenArrivals, Load
 from suffice.serving.schedulers import LlamaCppScheduler
 from suffice.serving.simulate import simulate
-from suffice.serving.summary import percentile
+from suffice.serving.summary import nearest_rank
 from suffice.serving.surface import Point
 from suffice.units import MILLISECONDS_PER_SECOND, NANOSECONDS_PER_SECOND
 
@@ -211,7 +211,7 @@ def capacity(curve: ServiceCurve, slots: int, prompt: int, output: int) -> float
 def pooled(blocks: Sequence[Block], side: str, metric: str, percent: float) -> float:
     """A percentile over all requests of several blocks."""
     values = np.array([value for block in blocks for value in getattr(block, side)[metric]])
-    return percentile(values, len(values), percent)
+    return nearest_rank(values, len(values), percent)
 
 
 def tokens_per_second(blocks: Sequence[Block], side: str) -> float:

@@ -97,11 +97,10 @@ def test_a_slower_curve_is_never_a_better_verdict(demand: Demand, curve: Service
 @FEW
 @given(RATES, CURVES, st.floats(2, 10))
 def test_a_slower_curve_never_carries_more(demand: Demand, curve: ServiceCurve, factor: float) -> None:
-    """Up to the load with its margin, for which the slots are chosen, the capacity of the slow end falls with the speed (searched to 5 %)."""
+    """The capacity of the slow end, that of its best slots, falls with the speed (searched to 5 % by slots and by rates)."""
     slow, fast = (_low_capacity(demand, with_curve(one, 0.02)) for one in (curve.slower(factor), curve))
 
-    wanted = (demand.requests_per_second or 0.0) * demand.margin
-    assert min(slow, wanted) <= fast * 1.05
+    assert slow <= fast * 1.1
 
 
 def _low_capacity(demand: Demand, machine: MachineEvidence) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -94,7 +93,7 @@ def test_the_four_words_of_a_rate() -> None:
 
 
 def test_the_limits_hold_at_the_capacity_and_not_beyond() -> None:
-    """With the slots of the answer the slow end holds the limits at its capacity, and at 1.1 times of it does not."""
+    """With some slots the slow end holds the limits at its capacity; at 1.1 times of it with none that may be tried."""
     demand, machine = chat(requests_per_second=3.0), with_curve(GAINING)
     served = _served(demand, machine)
     case, curve = served.case, served.ends.slow
@@ -102,13 +101,14 @@ def test_the_limits_hold_at_the_capacity_and_not_beyond() -> None:
     assert served.capacity is not None
     assert served.capacity.low is not None
 
-    def held(rate_per_s: float) -> bool:
-        server, load = case.scheduler(served.machine_slots), at_rate(case.load(), rate_per_s)
+    def held(slots: int, rate_per_s: float) -> bool:
+        server, load = case.scheduler(slots), at_rate(case.load(), rate_per_s)
         saturated = saturated_rate(curve, server, case.load())
         return rate_per_s <= saturated and holds(curve, server, load, case.limits, case.trial, Proof.HOLDS)
 
-    assert held(served.capacity.low)
-    assert not held(served.capacity.low * 1.1)
+    tried = range(1, case.most_slots + 1)
+    assert any(held(slots, served.capacity.low) for slots in tried)
+    assert not any(held(slots, served.capacity.low * 1.1) for slots in tried)
 
 
 def test_a_rate_without_limits_is_what_a_full_server_answers() -> None:
@@ -173,18 +173,21 @@ def test_machines_hold_what_one_does_not() -> None:
 
 
 def test_machines_of_a_rate_are_checked_by_simulation() -> None:
-    """Each gets its share of a rate of three times the capacity with the margin, and holds the limits there."""
+    """Each gets its share of 30 requests/s with the margin and holds the limits there; they are as many as the capacity says, or one or two more or fewer."""
     machine = with_curve(GAINING)
     served = _served(chat(requests_per_second=30.0), machine)
     assert served.machines is not None
     assert served.capacity is not None
     assert served.capacity.low is not None
-    assert served.machines == math.ceil(30 * 1.5 / served.capacity.low)
-    share = 30 * 1.5 / served.machines
+    assert abs(served.machines - 30 * 1.5 / served.capacity.low) <= 2
     case, curve = served.case, served.ends.slow
     assert curve is not None
 
-    assert holds(curve, case.scheduler(served.machine_slots), at_rate(case.load(), share), case.limits, case.trial)
+    def held(slots: int, machines: int) -> bool:
+        load = at_rate(case.load(), 30 * 1.5 / machines)
+        return holds(curve, case.scheduler(slots), load, case.limits, case.trial)
+
+    assert held(served.machine_slots, served.machines)
 
 
 def test_no_number_of_machines_helps_an_idle_one_that_is_too_slow() -> None:

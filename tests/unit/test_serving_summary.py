@@ -16,7 +16,7 @@ from suffice.serving.summary import (
     Window,
     estimate_over,
     is_overloaded,
-    percentile,
+    nearest_rank,
     queue_at,
     run_percentiles,
     steady_rates,
@@ -56,10 +56,10 @@ def test_percentiles_count_failures_as_infinite() -> None:
     """Of ten attempts with eight values P80 is the largest of them, and P90 is infinite."""
     values = np.arange(8.0)
 
-    assert percentile(values, 10, 50) == 4
-    assert percentile(values, 10, 80) == 7
-    assert percentile(values, 10, 90) == math.inf
-    assert math.isnan(percentile(np.array([]), 0, 50))
+    assert nearest_rank(values, 10, 50) == 4
+    assert nearest_rank(values, 10, 80) == 7
+    assert nearest_rank(values, 10, 90) == math.inf
+    assert math.isnan(nearest_rank(np.array([]), 0, 50))
 
 
 def test_latencies_follow_their_definitions() -> None:

@@ -100,7 +100,7 @@ def _service_note(served: Served) -> str:
     parts = [f"simulated: llama-server, {slots}, {_known_of(ends)}"]
     if case.kind is LoadKind.USERS and served.slots_that_fit is not None and served.slots_that_fit < served.slots:
         parts.append(f"memory holds {served.slots_that_fit}")
-    parts += [part for part in (_alone_text(served), case.assumed, _beyond_text(ends)) if part]
+    parts += [part for part in (_alone_text(served), _uneven_text(served), case.assumed, _beyond_text(ends)) if part]
     return "; ".join(parts)
 
 
@@ -113,6 +113,15 @@ def _alone_text(served: Served) -> str:
     who = "one user" if served.case.kind is LoadKind.USERS else "a request that is alone"
     what = "limit" if len(missed) == 1 else "limits"
     return f"even {who} misses the {what}: {', '.join(missed)}" if missed else ""
+
+
+def _uneven_text(served: Served) -> str:
+    """That fewer users miss what more of them keep, or "" where that was not seen."""
+    if not served.uneven:
+        return ""
+    fewer = ", ".join(f"{users}" for users in served.uneven)
+    who = "user does" if served.uneven == (1,) else "users do"
+    return f"{fewer} {who} not hold the limits although more of them do: a step of more sequences is faster there than one of fewer"
 
 
 def _seconds(value: float) -> str:

@@ -14,13 +14,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
-    """``low`` or ``high`` None: not bounded on that side. A point without any interval has both equal to the point."""
+    """``low`` or ``high`` None: not bounded on that side. A point without any interval has both equal to the point.
+
+    ``more_untried``: the search for the point ended there, so that it is a least and not the figure itself.
+    """
 
     point: float
     low: float | None
     high: float | None
     basis: Basis
     interval_known: bool = True
+    more_untried: bool = False
 
     @classmethod
     def of(cls, estimate: Estimate, basis: Basis = Basis.MEASURED) -> Quantity:

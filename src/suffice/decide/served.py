@@ -20,7 +20,7 @@ from suffice.decide import words
 from suffice.decide.constraint import Constraint, Sense
 from suffice.decide.quantity import Quantity
 from suffice.decide.served_load import LoadStanding, ServedNeed, judge_load, need_of
-from suffice.decide.served_words import KIND_ADVICE, constraint_note, kind_missing, settle_command
+from suffice.decide.served_words import KIND_ADVICE, constraint_note, kind_missing, settle_command, unstated_lengths
 from suffice.decide.verdict import (
     WORST_FIRST,
     Grade,
@@ -106,7 +106,11 @@ def decide_served(demand: Demand, evidence: ServedEvidence) -> ServedVerdict:
         verdict=word,
         reason=" ".join(
             text
-            for text in (_reason(evidence, standings, graded, binding, contradiction), _about_model(demand, evidence))
+            for text in (
+                _reason(evidence, standings, graded, binding, contradiction),
+                unstated_lengths(need, standings),
+                _about_model(demand, evidence),
+            )
             if text
         ),
         binding=None if binding is None else binding.constraint.name,

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from suffice.decide.served_words import lengths_text
 from suffice.decide.service_load import arrivals_in_window, limits_of
 from suffice.model.demand import DemandKind
 from suffice.model.served import LoadKind, Mapping
@@ -136,7 +137,7 @@ def judge_load(need: ServedNeed, load: ServedLoad) -> LoadStanding:
     reasons += _range_reasons(load, need, ranges)
     if long_enough and not short_enough:
         reasons.append(
-            f"its lengths are longer than the demand's ({_lengths_text(load)}), so it may fail where the demand holds"
+            f"its lengths are longer than the demand's ({lengths_text(load)}), so it may fail where the demand holds"
         )
     behind = _falls_behind(load)
     if behind and need.limits:
@@ -224,17 +225,8 @@ def _length_reason(need: ServedNeed, load: ServedLoad, *, short_enough: bool) ->
     if any(had.mean is None for _, had in _pairs(need, load)):
         return "its lengths are not in the file, so it may have been lighter or heavier than the demand"
     if short_enough:
-        return f"its lengths are shorter than the demand's ({_lengths_text(load)})"
-    return f"its lengths are partly shorter than the demand's, or its long end is not told ({_lengths_text(load)})"
-
-
-def _lengths_text(load: ServedLoad) -> str:
-    def text(had: ServedLengths) -> str:
-        if had.mean is None:
-            return "unknown"
-        return f"{had.mean:.4g}" + ("" if had.p95 is None else f", P95 {had.p95:.4g}")
-
-    return f"prompts {text(load.prompt)}; answers {text(load.output)}"
+        return f"its lengths are shorter than the demand's ({lengths_text(load)})"
+    return f"its lengths are partly shorter than the demand's, or its long end is not told ({lengths_text(load)})"
 
 
 def _range_reasons(load: ServedLoad, need: ServedNeed, ranges: tuple[ServedRange | None, ...]) -> list[str]:
@@ -258,7 +250,10 @@ def _limit_reasons(load: ServedLoad, limit: LatencyLimit, seen: ServedRange | No
     if seen is None:
         return [f"no usable {name} in the file" + (f": {why}" if why else "")]
     if not seen.supported:
-        return [f"P{limit.percent:g} of {name} needs {seen.needed} attempts, {seen.attempts} were made"]
+        made = f"{seen.attempts} were made"
+        if times is not None and times.of_attempts and load.attempted and seen.attempts < load.attempted:
+            made = f"the {load.attempted} that were made count as {seen.attempts} independent ones"
+        return [f"P{limit.percent:g} of {name} needs {seen.needed} attempts, {made}"]
     found = []
     if times is not None and times.mapping is not Mapping.EXACT:
         found.append(f"{name} is a {times.mapping} of ours: {why}")

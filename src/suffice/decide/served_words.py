@@ -6,6 +6,8 @@ import math
 import re
 from typing import TYPE_CHECKING, Final
 
+from suffice.decide.service_load import DEFAULT_OUTPUT_TOKENS
+from suffice.model.demand import DEFAULT_PROMPT_TOKENS
 from suffice.model.served import LoadKind
 from suffice.stats.percentiles import samples_needed
 from suffice.units import MILLISECONDS_PER_SECOND
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
     from suffice.decide.served_load import LoadStanding, ServedNeed
     from suffice.model.demand import Demand, Lengths
-    from suffice.model.served import ServedLoad
+    from suffice.model.served import ServedLengths, ServedLoad
 
 _PERCENT: Final = 100
 _LEAST_REQUESTS: Final = 100
@@ -72,6 +74,30 @@ def constraint_note(standings: Sequence[LoadStanding]) -> str:
 
 def _at(load: ServedLoad) -> str:
     return "" if load.asked is None else f" at {level_text(load)}"
+
+
+def unstated_lengths(need: ServedNeed, standings: Sequence[LoadStanding]) -> str:
+    """That a demand without lengths is judged by those of the loads, which another load would not have; "" where it states them."""
+    shown = [one for one in standings if not one.load.problems]
+    missing = [what for what, wanted in (("prompts", need.prompt), ("answers", need.output)) if wanted is None]
+    if not missing or not shown or not need.limits:
+        return ""
+    lengths = "; ".join(dict.fromkeys(lengths_text(one.load) for one in shown[:_SHOWN_LOADS]))
+    return (
+        f"The demand states no length of {' and '.join(missing)}, so this holds for lengths as in the loads ({lengths}; a simulation "
+        f"takes {DEFAULT_PROMPT_TOKENS} and {DEFAULT_OUTPUT_TOKENS})."
+    )
+
+
+def lengths_text(load: ServedLoad) -> str:
+    """``prompts 94, P95 120; answers 64``."""
+
+    def text(had: ServedLengths) -> str:
+        if had.mean is None:
+            return "unknown"
+        return f"{had.mean:.4g}" + ("" if had.p95 is None else f", P95 {had.p95:.4g}")
+
+    return f"prompts {text(load.prompt)}; answers {text(load.output)}"
 
 
 def settle_command(demand: Demand, need: ServedNeed, loads: Sequence[ServedLoad]) -> str:

@@ -84,9 +84,10 @@ def _with_prompt(curve: ServiceCurve, evidence: MachineEvidence) -> ServiceCurve
         for tokens, depth, seconds in zip(prompt.chunk_tokens, starts, prompt.chunk_s, strict=False)
         if depth > 0
     ]
-    return curve_of_points(
+    longer = curve_of_points(
         curve.decode_points, [*curve.prefill_points, *read], basis=curve.basis, name=curve.name, reach=curve.reach
     )
+    return replace(longer, notes=curve.notes, fast_steps=curve.fast_steps)
 
 
 def _of_measured(curve: ServiceCurve, uncertainty: float | None, extent: Extent) -> CurveEnds:
@@ -95,7 +96,7 @@ def _of_measured(curve: ServiceCurve, uncertainty: float | None, extent: Extent)
     if uncertainty is not None:
         factor = 1 + math.hypot(uncertainty, SIMULATION_ERROR, stand_in)
         slow = _reaching(curve.slower(factor), extent, slow=True)
-        fast = _reaching(curve.slower(1 / factor), extent, slow=False)
+        fast = _reaching(curve.fast_end.slower(1 / factor), extent, slow=False)
     return CurveEnds(
         slow=slow,
         likely=curve,

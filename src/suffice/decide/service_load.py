@@ -115,7 +115,7 @@ class ServedCase:
     def crowd(self, users: int) -> tuple[Load, Trial]:
         """So many users who never pause; the first request of each is warm-up and does not count."""
         counted = math.ceil(self.requests * (1 - self.trial.window.lead))
-        requests = users + max(counted, 2 * users)
+        requests = max(self.requests, users + max(counted, 2 * users))  # never too few for a percentile
         lead = max(self.trial.window.lead, users / requests)
         load = Load(
             arrivals=ClosedLoop(users=users),

@@ -80,6 +80,8 @@ def available_text(constraint: Constraint) -> str:
     if quantity is None:
         return "unknown"
     text = value_texts(constraint.required, quantity.point, constraint.unit)[1]
+    if quantity.more_untried:
+        text = f"at least {text}"
     if not quantity.interval_known:
         return f"{text} ({quantity.basis}, no interval)"
     if quantity.low is not None and quantity.low == quantity.high:
@@ -89,6 +91,13 @@ def available_text(constraint: Constraint) -> str:
 
 def _range_text(quantity: Quantity, constraint: Constraint) -> str:
     unit = constraint.unit
+    if quantity.more_untried:
+        low = (
+            ""
+            if quantity.low is None or quantity.low == quantity.point
+            else f"at least {format_value(quantity.low, unit)} at the low end, "
+        )
+        return f"{low}more was not tried"
     if quantity.low is None and quantity.high is None:
         return constraint.unbounded
     if quantity.high is None:
@@ -134,7 +143,13 @@ def _headroom(constraint: Constraint) -> str:
     text, low = headroom_text(constraint.headroom), constraint.headroom_range[0]
     # The low end decides, so it must be seen where the point alone would say something else.
     ends = "" if low is None or headroom_text(low) == text else f" ({headroom_text(low)} at the low end)"
-    return f", headroom {text}{ends}"
+    least = "at least " if is_least(constraint) else ""
+    return f", headroom {least}{text}{ends}"
+
+
+def is_least(constraint: Constraint) -> bool:
+    """Whether what is available is only where a search ended."""
+    return constraint.available is not None and constraint.available.more_untried
 
 
 def flip_sentence(constraint: Constraint, *, lower_bound: bool) -> str:
@@ -186,7 +201,7 @@ def _window_flip(constraint: Constraint, low: float, high: float, *, lower_bound
 def _capacity_flip(constraint: Constraint, *, lower_bound: bool) -> str:
     """Loads at which the demand would have another grade.
 
-    A simulated rate has no load beyond which it fails: at another demand other slots are taken, which may carry more.
+    Of a simulated rate no load is named beyond which it fails: its capacity is found from below, to a share.
     """
     low, high = constraint.headroom_range
     required, users = constraint.required or 0.0, constraint.name == "capacity_users"
@@ -198,11 +213,13 @@ def _capacity_flip(constraint: Constraint, *, lower_bound: bool) -> str:
         return format_value(math.floor(round(value, 6)) if users else _rounded(value, up=up), constraint.unit)
 
     margined = required * low / constraint.margin
+    # Where the low end is that at which the search ended, more may hold.
+    least = "at least " if is_least(constraint) and low == constraint.headroom else ""
     parts = []
     if not users or round(margined, 6) >= 1:
-        parts.append(f"enough up to {load(margined)}{_with_margin(constraint)}")
+        parts.append(f"enough up to {least}{load(margined)}{_with_margin(constraint)}")
     if constraint.margin != 1:
-        parts.append(f"holds without the margin up to {load(required * low)}")
+        parts.append(f"holds without the margin up to {least}{load(required * low)}")
     simulated = constraint.available is not None and constraint.available.basis is not Basis.MEASURED
     if lower_bound:
         parts.append("beyond that a better measurement has to say")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from suffice.decide import words
 from suffice.decide.verdict import Grade
-from suffice.decide.wording import available_text, constraint_label, headroom_text, label, required_text
+from suffice.decide.wording import available_text, constraint_label, headroom_text, is_least, label, required_text
 from suffice.report.json_values import json_text
 from suffice.report.outlook import outlook_document, outlook_text
 from suffice.report.prospects import prospects_document
@@ -63,7 +63,7 @@ def constraint_rows(verdict: Verdict) -> list[list[str]]:
                 constraint_label(constraint),
                 required_text(constraint),
                 available_text(constraint),
-                headroom_text(headroom) + margin,
+                ("at least " if is_least(constraint) else "") + headroom_text(headroom) + margin,
                 item.grade.value if constraint.judged else "not judged",
             ]
         )
@@ -149,6 +149,7 @@ def _constraint_document(item: GradedConstraint) -> dict[str, Any]:
         "available": None if available is None else available.point,
         "available_low": None if available is None else available.low,
         "available_high": None if available is None else available.high,
+        "available_is_least": is_least(constraint),
         "basis": None if available is None else available.basis.value,
         "headroom": constraint.headroom,
         "headroom_low": low,

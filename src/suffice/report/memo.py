@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from suffice.decide.wording import format_value
 from suffice.report.decision import constraint_notes, constraint_rows
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
     from suffice.model.demand import Demand, Lengths, Limit
     from suffice.records.schema import RunRecord
     from suffice.report.prospects import CheapestMachines
+
+# By a pattern of the word: its line in the memo.
+_WORDS: Final = {
+    r"\bTTFT\b|[Tt]ime to first token": "**TTFT**, time to first token: seconds from sending a request to the first text of its answer.",
+    r"\bTPOT\b": "**TPOT**, time per output token: seconds from one token of an answer to the next; 1 / TPOT is its tokens/s.",
+    r"\bP\d\d\b": "**P95**: 95 of 100 requests are at or under this value; P50 and P99 likewise.",
+    r"\bslots?\b|--parallel": "**Slots**: requests that a server works on at the same time, each with a cache (`--parallel`); others wait.",
+}
 
 
 def memo_markdown(
@@ -44,7 +53,14 @@ def memo_markdown(
         "## Identity",
         markdown_table([["field", "value"], *_identity_rows(record)]),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    text = "\n\n".join(part for part in parts if part)
+    return "\n\n".join(part for part in (text, _words_in(text)) if part) + "\n"
+
+
+def _words_in(text: str) -> str:
+    """What the short words of a memo mean, for those that occur in it."""
+    found = [line for word, line in _WORDS.items() if re.search(word, text)]
+    return "## Words\n\n" + "\n".join(f"- {line}" for line in found) if found else ""
 
 
 def _flips(flips: tuple[str, ...]) -> str:

@@ -54,8 +54,10 @@ def _sentences(service: ServiceOutlook) -> list[str]:
     if served is not None:
         lines.append(_server_line(served))
         lines.append(
-            f"capacity: {_range(served.capacity, served.case.kind.value)}, demanded {_load(served, served.case.demanded)}"
+            f"capacity: {_range(served.capacity, served.case.kind.value)}{_capacity_slots(served)}, demanded {_load(served, served.case.demanded)}"
         )
+        more_slots = _more_slots(served)
+        lines += [more_slots] if more_slots else []
         machines = machines_sentence(served)
         if machines:
             lines.append(machines)
@@ -75,11 +77,29 @@ def _server_line(served: Served) -> str:
 def _range(quantity: Quantity | None, unit: str) -> str:
     if quantity is None:
         return "unknown"
+    if quantity.more_untried:
+        low = "" if quantity.low in (None, quantity.point) else f"at least {quantity.low:.3g} at the low end, "
+        return f"at least {quantity.point:.3g} {unit} ({low}more was not tried)"
     ends = [
         "no lower end known" if quantity.low is None else f"{quantity.low:.3g}",
         "no upper end known" if quantity.high is None else f"{quantity.high:.3g}",
     ]
     return f"{quantity.point:.3g} {'user' if unit == LoadKind.USERS and quantity.point == 1 else unit} ({' to '.join(ends)})"
+
+
+def _capacity_slots(served: Served) -> str:
+    if served.case.kind is LoadKind.USERS or served.capacity_slots == served.slots:
+        return ""
+    return f" with --parallel {served.capacity_slots}"
+
+
+def _more_slots(served: Served) -> str:
+    """Where the most slots that were tried carry most, more of them may carry more."""
+    most = served.case.most_slots
+    fits_more = served.slots_that_fit is None or served.slots_that_fit > most
+    if served.case.kind is LoadKind.USERS or served.capacity_slots < most or not fits_more:
+        return ""
+    return f"more than {most} slots were not tried: they may carry more"
 
 
 def _load(served: Served, load: float) -> str:
@@ -116,9 +136,8 @@ def _table_note(served: Served) -> str:
         for limit in served.case.limits
     )
     runs = f"{_RUNS_SHOWN[shown_proof(served.ends)]} of {served.case.trial.runs} runs"
-    slots = ""
-    if served.case.kind is LoadKind.RATE and served.capacity_slots != served.slots:
-        slots = f" with --parallel {served.capacity_slots}, which carries the capacity"
+    carries = _capacity_slots(served)
+    slots = f"{carries}, which carries the capacity" if carries else ""
     return f"simulated from {shown_curve(served.ends)[1]}{slots}, {runs}; asked for: {limits}"
 
 
@@ -142,6 +161,7 @@ def _served_document(served: Served) -> dict[str, Any]:
         "slots_that_fit": served.slots_that_fit,
         "cache": case.scheduler(1).layout.value,
         "capacity": _quantity_document(served.capacity),
+        "uneven_users": list(served.uneven),
         "machines": served.machines,
         "slots_of_a_machine": None if served.machines is None else served.machine_slots,
         "limits": [_limit_document(limit) for limit in case.limits],
@@ -168,7 +188,13 @@ def _drained_document(drained: Drained) -> dict[str, Any]:
 def _quantity_document(quantity: Quantity | None) -> dict[str, Any] | None:
     if quantity is None:
         return None
-    return {"point": quantity.point, "low": quantity.low, "high": quantity.high, "basis": quantity.basis.value}
+    return {
+        "point": quantity.point,
+        "low": quantity.low,
+        "high": quantity.high,
+        "is_least": quantity.more_untried,
+        "basis": quantity.basis.value,
+    }
 
 
 def _limit_document(limit: LatencyLimit) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from suffice.serving.search import run_holds
 from suffice.serving.simulate import simulate
 from suffice.serving.summary import STEADY, run_percentiles, steady_rates
 from suffice.stats.intervals import median
+from suffice.units import LARGEST_FIGURE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,8 +93,13 @@ def saturated_rate(curve: ServiceCurve, scheduler: Scheduler, load: Load, *, run
 
 
 def at_rate(load: Load, rate_per_s: float) -> Load:
-    """The load in an open loop of Poisson arrivals at a rate."""
-    return replace(load, arrivals=OpenArrivals(rate_per_s=rate_per_s))
+    """The load in an open loop of Poisson arrivals at a rate.
+
+    Rates beyond what any machine knows, one request in 30 years or 10^9 in a second, are simulated as those: clocks of 10^17 s have no
+    milliseconds left, and at either end a further factor changes no latency.
+    """
+    within = min(max(rate_per_s, 1 / LARGEST_FIGURE), LARGEST_FIGURE)
+    return replace(load, arrivals=OpenArrivals(rate_per_s=within))
 
 
 def largest_between(low: float, high: float, is_good: Callable[[float], bool], *, tolerance: float) -> float:
@@ -107,7 +113,7 @@ def largest_between(low: float, high: float, is_good: Callable[[float], bool], *
 def largest_whole(start: int, most: int, is_good: Callable[[int], bool]) -> int:
     """The largest whole number up to ``most`` that is good, 0 when none is; from ``start`` on by doubling or halving.
 
-    What is good is taken to stay so for smaller numbers.
+    What is good is taken to stay so for smaller numbers; who knows better tries them one by one (:mod:`suffice.decide.service_users`).
     """
     start = max(1, min(start, most))
     if is_good(start):

@@ -50,10 +50,12 @@ STEADY: Final = Window()
 WHOLE: Final = Window(lead=0.0, tail=0.0)
 
 
-def percentile(values: Floats, attempted: int, percent: float) -> float:
+def nearest_rank(values: Floats, attempted: int, percent: float) -> float:
     """The smallest value that at least ``percent`` % of the attempts do not exceed; attempts without a value are infinite.
 
-    The order statistic of rank ``ceil(n p)``: with infinite values there is nothing to interpolate to. NaN without attempts.
+    The order statistic of rank ``ceil(n p)``, NaN without attempts. "P95 is at most the limit" then means just that 95 % of the attempts
+    keep it, which is what a limit says of a simulated run; :func:`suffice.stats.percentiles.percentile` estimates a population's
+    percentile from measured samples (type 7, which lies between two of them) and gives its interval.
     """
     if attempted == 0:
         return math.nan
@@ -168,7 +170,7 @@ def run_percentiles(run: SimulatedRun, name: str, window: Window, percents: Sequ
     values = latency_of(run, name)[kept][served]
     defined = values[~np.isnan(values)]
     attempted = len(served) - (len(values) - len(defined))
-    return [(percentile(defined, attempted, percent), attempted) for percent in percents]
+    return [(nearest_rank(defined, attempted, percent), attempted) for percent in percents]
 
 
 def _latencies(runs: Sequence[SimulatedRun], name: str, window: Window) -> Latencies:
@@ -178,7 +180,7 @@ def _latencies(runs: Sequence[SimulatedRun], name: str, window: Window) -> Laten
         kept = window.requests(run)
         values = latency_of(run, name)[kept][run.served[kept]]
         values = values[~np.isnan(values)]
-        over_served.append([(percentile(values, len(values), percent), len(values)) for percent in PERCENTILES])
+        over_served.append([(nearest_rank(values, len(values), percent), len(values)) for percent in PERCENTILES])
 
     def rows(columns: list[list[tuple[float, int]]]) -> tuple[Percentile, ...]:
         return tuple(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from suffice.model.capacity import LevelVerdict
@@ -16,6 +17,7 @@ from suffice.model.served import (
     rate_level,
     users_problem,
 )
+from suffice.stats.percentiles import percentile, samples_needed
 
 if TYPE_CHECKING:
     from suffice.loaders.load_results.fields import Node
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 _FRACTIONS: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 _DIFFERENCES: Final = (
     "a level of a search ends as soon as it is decided; its intervals are those of a fixed number of requests",
+    "of its requests so many count as the level says are independent",
 )
 
 
@@ -32,7 +35,11 @@ def is_capacity(document: dict[str, Any]) -> bool:
 
 
 def capacity_loads(document: Node) -> tuple[ServedLoad, ...]:
-    """Each level of the search, and one user alone, from whom it began."""
+    """Each level of the search, and one user alone, from whom it began.
+
+    Attempts under load are not independent: a level's criteria say how many independent ones they are worth, and its percentiles count
+    as of so many.
+    """
     levels = document.nodes("levels")
     if document.has("idle"):
         levels.insert(0, document.node("idle"))
@@ -86,16 +93,48 @@ def _load(document: Node, level: Node) -> ServedLoad:
 
 
 def _times(level: Node, name: str) -> ServedTimes | None:
-    metric = level.node(name)
-    found = tuple(_percentile(metric.node(part), share) for part, share in _FRACTIONS.items() if metric.has(part))
-    return ServedTimes(of_attempts=found, count=found[0].samples) if found else None
+    metric, worth = level.node(name), _independent_share(level)
+    given = [_percentile(metric.node(part), share) for part, share in _FRACTIONS.items() if metric.has(part)]
+    found = tuple(_of_independent(one, given, worth) for one in given)
+    return ServedTimes(of_attempts=found, count=given[0].samples) if found else None
+
+
+def _independent_share(level: Node) -> float:
+    """The least part of the attempts that are independent, over the criteria of a level; 1 where the file does not say."""
+    shares = [
+        independent / counted
+        for one in level.nodes("criteria")
+        if (independent := one.number("independent")) is not None and (counted := one.positive("counted"))
+    ]
+    return min([1.0, *shares])
+
+
+def _of_independent(one: AttemptsPercentile, given: list[AttemptsPercentile], worth: float) -> AttemptsPercentile:
+    """A percentile of fewer independent attempts: its ends are the file's next percentiles outwards, and no nearer than its own ends.
+
+    Both order statistics move outwards; where no percentile of the file lies so far out, nothing bounds it.
+    """
+    samples = math.floor(one.samples * worth)
+    ranks = percentile(range(samples), one.fraction) if samples < one.samples else None
+    if samples == one.samples:
+        return one
+    if ranks is None or ranks.low is None or ranks.high is None or one.low_s is None or one.high_s is None:
+        return replace(one, low_s=None, high_s=None, samples=samples)
+    below = [other.observed_s for other in given if other.fraction <= ranks.low / (samples - 1)]
+    above = [other.observed_s for other in given if other.fraction >= ranks.high / (samples - 1)]
+    return replace(
+        one,
+        low_s=min(one.low_s, max(below)) if below else None,
+        high_s=max(one.high_s, min(above)) if above else None,
+        samples=samples,
+    )
 
 
 def _percentile(times: Node, fraction: float) -> AttemptsPercentile:
     """Null is "unbounded" where there are samples enough: failures reach it."""
-    samples, needed = times.count("samples") or 0, times.count("needed") or 0
+    samples, needed = times.count("samples") or 0, max(times.count("needed") or 0, samples_needed(fraction))
     observed, low, high = (times.number(name) for name in ("observed_s", "low_s", "high_s"))
-    supported = samples >= needed > 0
+    supported = samples >= needed
     return AttemptsPercentile(
         fraction=fraction,
         observed_s=math.inf if observed is None else observed,
