@@ -307,6 +307,19 @@ def test_measure_turns_llama_bench_into_a_record(run: Callable[..., Result], tmp
     assert load_record(tmp_path / "run.json").source == "llama-bench"
 
 
+def test_measure_ends_with_what_to_do_next(run: Callable[..., Result], tmp_path: Path) -> None:
+    """On stderr: where the record is and what reads it, or how to keep it; stdout is the record alone."""
+    bench = write_json(tmp_path / "bench.json", [{"n_gen": 100, "n_prompt": 0, "samples_ns": [5 * 10**9] * 8}])
+
+    kept = run("measure", bench, "--out", "a run.json")
+    lost = run("measure", bench, "--json")
+
+    assert kept.err.endswith("record: 'a run.json'; next: suffice decide DEMAND 'a run.json'\n")
+    assert "simulate" not in kept.err  # there is no service curve in it
+    assert lost.err.splitlines()[-1].startswith("the record was not kept; give --out FILE")
+    assert lost.document["decode_tokens_per_second"] == 20
+
+
 def test_json_never_holds_what_json_lacks(run: Callable[..., Result], demand: Path, tmp_path: Path) -> None:
     """An open end is null in the document: no Infinity, no NaN."""
     record = run_record()

@@ -394,6 +394,9 @@ def _refused(document: dict[str, Any], words: str) -> None:
     [
         ({"seconds": [0.0]}, "not positive"),
         ({"seconds": [-1.0]}, "not positive"),
+        ({"seconds": [1e308]}, "no pass takes"),
+        ({"seconds": [5e-324]}, "no pass takes"),
+        ({"size": 10**15}, "more tokens than anything holds"),
         ({"size": 0}, "size under 1"),
         ({"size": -3}, "size under 1"),
         ({"depth": -1}, "negative depth"),

@@ -291,5 +291,62 @@ def test_a_curve_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="does not exist"):
         _call(str(tmp_path / "none.json"), "--rate", "1")
     (tmp_path / "bad.json").write_text("{", encoding="utf-8")
-    with pytest.raises(RecordError, match="no JSON"):
+    with pytest.raises(RecordError, match="is not JSON"):
         _call(str(tmp_path / "bad.json"), "--rate", "1")
+
+
+def test_a_name_that_stands_twice_in_a_curve_is_refused(tmp_path: Path) -> None:
+    """Python would take the last of two seconds, and nobody would know."""
+    text = json.dumps(CURVE).replace('"seconds":', '"seconds": 9, "seconds":', 1)
+    (tmp_path / "twice.json").write_text(text, encoding="utf-8")
+
+    with pytest.raises(RecordError, match=r"twice.json is not usable JSON: the name 'seconds' stands there twice"):
+        _call(str(tmp_path / "twice.json"), "--rate", "1")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--prompt-tokens", "1000000001"],
+        ["--prompt-p95", "99999999999999999999"],
+        ["--output-tokens", "1000000001"],
+        ["--context", "99999999999999999999"],
+        ["--batch-tokens", "99999999999999999999"],
+        ["--users", "10000001"],
+        ["--percentile", "nan"],
+        ["--confidence", "nan"],
+    ],
+)
+def test_sizes_of_no_server_are_bad_usage(curve: str, words: list[str]) -> None:
+    """Exit code 2 before anything is drawn or stored."""
+    result = CliRunner().invoke(APP, ["--curve", curve, "--rate", "1", *words])
+
+    assert result.exit_code == 2
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--users", "2", "--think", "1e308"], "--think 1e.308 is no figure"),
+        (["--users", "2", "--think", "nan"], "--think"),
+        (["--rate", "1", "--ttft-limit", "1e300s"], "--ttft-limit"),
+        (["--rate", "1", "--e2e-limit", "1e-320s"], "--e2e-limit"),
+        (["--rate", "5e-324"], "--rate"),
+        (["--rate", "1", "--arrivals", "gamma", "--cv", "inf"], "--cv"),
+    ],
+)
+def test_times_and_rates_of_no_machine_are_refused(curve: str, words: list[str], message: str) -> None:
+    """Denormal, endless and not a number: one sentence with the flag."""
+    with pytest.raises(UsageError, match=message):
+        _call(curve, *words)
+
+
+def test_prompts_a_thousand_times_the_median_are_served(curve: str) -> None:
+    """P95 of half a million tokens with room for all of them: percentiles, and not a wait for the simulation."""
+    code, document = _document(
+        curve, "--rate", "0.001", "--prompt-tokens", "512", "--prompt-p95", "512000", "--context", "100000000"
+    )
+
+    assert code == 0
+    assert document["ttft_s"]["p90"] > document["ttft_s"]["p50"] > 0

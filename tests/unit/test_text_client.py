@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -256,6 +257,21 @@ def test_operations_need_a_model_and_open_one_only(process: StubProcess) -> None
         process.ask("logits_next", {"tokens": [1], "wanted": True}, 1.0)
     with pytest.raises(EngineError, match="cannot share memory"):
         process.ask("logits_map", {"path": "/nowhere/at/all", "n_bytes": 8}, 1.0)
+
+
+def test_a_worker_learns_texts_when_it_is_asked_for_one() -> None:
+    """Starting a worker imports nothing of text sessions, and what it is asked later goes to one and the same session."""
+    code = "import sys, suffice.measure.engine.worker as w; w.Worker(); print('suffice.measure.engine.text_worker' in sys.modules)"
+    found = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    worker = Worker()
+    line = protocol.request_line("answers_begin", {})
+
+    assert found.stdout.strip() == "False"
+    for _ in range(2):
+        with pytest.raises(EngineError, match="no model is open"):
+            protocol.parse_reply(worker.answer(line))
+    with pytest.raises(EngineError, match="cannot 'dance'"):
+        protocol.parse_reply(worker.answer(protocol.request_line("dance", {})))
 
 
 def test_the_workers_table_has_them() -> None:

@@ -66,8 +66,10 @@ def check(
     from suffice.cli.verdicts import VERDICT_EXIT_CODES, with_margin
     from suffice.decide.compare import decide as decide_machines
     from suffice.decide.evidence import evidence_from
+    from suffice.loaders.beside import beside_of
     from suffice.loaders.catalogue import load_catalogue
     from suffice.records.store import write_atomically
+    from suffice.report.beside import beside_text
     from suffice.report.decision import check_document_json, decision_text
     from suffice.report.memo import memo_markdown
     from suffice.report.prospects import prospects_text
@@ -111,6 +113,8 @@ def check(
         print_text(prospects_text(machines))
         print_text("")
         print_text(run_text(record))
+        if beside := beside_text(beside_of(record)):
+            print_text(f"\n{beside}")
         print_text(f"\nrecord  {record_path}\nmemo    {memo_path}")
     raise typer.Exit(VERDICT_EXIT_CODES[decision.verdict.verdict])
 

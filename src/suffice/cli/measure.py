@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -87,6 +89,7 @@ def measure(
                 request, EngineChoice(name=engine, library=engine_library), out, progress, resume=resume
             )
     warn(record.warnings)
+    _say_next(record, out)
     if json_output:
         from suffice.records.store import to_json
 
@@ -102,3 +105,19 @@ def _save(record: RunRecord, out: Path | None) -> None:
 
     if out is not None:
         save_record(record, out)
+
+
+def _say_next(record: RunRecord, out: Path | None) -> None:
+    """Where the record is and what reads it, on stderr; how to keep it, where it was not written."""
+    from suffice.report.tables import one_line
+
+    if out is None:
+        text = "the record was not kept; give --out FILE, and `suffice decide DEMAND FILE` gives a verdict from it"
+    else:
+        file = shlex.quote(str(out))
+        service = record.measurement.service
+        simulated = service is not None and bool(service.decode) and bool(service.prefill)
+        load = f", or suffice simulate --curve {file} --rate 1" if simulated else ""
+        text = f"record: {file}; next: suffice decide DEMAND {file}{load}"
+    with suppress(OSError, ValueError):  # a line that cannot be written is no reason to lose a result
+        typer.echo(one_line(text), err=True)

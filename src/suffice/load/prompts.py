@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import random
 from typing import TYPE_CHECKING, Any, Final
 
-from suffice.errors import UsageError
+from suffice.errors import RecordError, UsageError
 from suffice.load.settings import Ask
 from suffice.loaders.files import read_small_file
+from suffice.loaders.strict_json import parse_json
 from suffice.units import MIB
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from suffice.model.demand import Lengths
 
 _MAX_FILE_BYTES: Final = 256 * MIB
-MAX_PROMPT_TOKENS: Final = 2_000_000
+MAX_TOKENS: Final = 2_000_000  # of a prompt or an answer: beyond it no model has a context
 _MOST_DEVIATIONS: Final = 3.0
 _Z_95: Final = 1.6448536269514722  # standard normal quantile of 0.95
 # Short common words: with the space before it, each is one token in the vocabularies of GPT-2, Llama, Qwen, Mistral and Gemma.
@@ -58,8 +58,11 @@ def made_prompts(
     A word is about a token; how many tokens it was, the server says, and the report compares. Chat templates add their own.
     """
     longest = prompt if isinstance(prompt, int) else longest_length(prompt)
-    if not 0 < longest <= MAX_PROMPT_TOKENS:
-        raise UsageError(f"--prompt-tokens {longest} is not between 1 and {MAX_PROMPT_TOKENS}")
+    if not 0 < longest <= MAX_TOKENS:
+        raise UsageError(f"--prompt-tokens {longest} is not between 1 and {MAX_TOKENS}")
+    longest_output = output if isinstance(output, int) else longest_length(output)
+    if longest_output > MAX_TOKENS:
+        raise UsageError(f"--output-tokens {longest_output} is more than {MAX_TOKENS}")
     if not 0 <= shared_prefix <= (prompt if isinstance(prompt, int) else prompt.p50):
         raise UsageError(f"--shared-prefix {shared_prefix} is not between 0 and the length of a prompt")
     shared = _words(random.Random(f"{seed} shared"), shared_prefix)  # noqa: S311  # prompts that can be repeated
@@ -134,9 +137,9 @@ def read_jsonl(path: Path) -> list[tuple[int, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            document = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise UsageError(f"{path} line {number} is not JSON; a JSONL file has one object a line") from error
+            document = parse_json(line)
+        except RecordError as error:
+            raise UsageError(f"{path} line {number} is {error}; a JSONL file has one object a line") from None
         if not isinstance(document, dict):
             raise UsageError(f"{path} line {number} is not a JSON object")
         lines.append((number, document))
@@ -149,8 +152,10 @@ def _ask_of(document: dict[str, Any], where: str, output_tokens: int | None) -> 
     messages = document.get("messages")
     prompt = document.get("prompt", document.get("text"))
     length = document.get("output_tokens", document.get("max_tokens", output_tokens))
-    if length is not None and (isinstance(length, bool) or not isinstance(length, int) or length < 1):
-        raise UsageError(f"{where}: the output length {length!r} is not a whole number from 1 on")
+    if length is not None and (
+        isinstance(length, bool) or not isinstance(length, int) or not 1 <= length <= MAX_TOKENS
+    ):
+        raise UsageError(f"{where}: the output length {length!r} is not a whole number from 1 to {MAX_TOKENS}")
     if isinstance(messages, list) and messages and all(_is_message(item) for item in messages):
         plain = tuple({"role": item["role"], "content": item["content"]} for item in messages)
         return Ask(index=0, messages=plain, output_tokens=length)

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from suffice.errors import RecordError
-from suffice.loaders.json_lines import shown
+from suffice.loaders.strict_json import shown
 from suffice.model.answers import Answer, ChoiceLogprob, FinishReason
 
 if TYPE_CHECKING:

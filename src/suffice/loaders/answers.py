@@ -18,7 +18,8 @@ from typing import IO, TYPE_CHECKING, Any, Final, Self
 
 from suffice.errors import OutputError, RecordError
 from suffice.loaders.answer_fields import answer_from, answer_line
-from suffice.loaders.json_lines import JsonLines, canonical_json, shown
+from suffice.loaders.json_lines import JsonLines, canonical_json
+from suffice.loaders.strict_json import shown
 from suffice.units import KIB
 
 if sys.platform != "win32":

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from suffice.errors import RecordError
-from suffice.loaders.json_lines import JsonLines, canonical_json, open_regular, parse_json, shown
+from suffice.loaders.json_lines import JsonLines, canonical_json, open_regular
+from suffice.loaders.strict_json import parse_json, shown
 from suffice.model.answers import Scored
 from suffice.model.scoring import Score
 from suffice.units import MIB

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from suffice.errors import ModelFileError
+from suffice.errors import ModelFileError, RecordError
 from suffice.loaders.files import read_small_file
 from suffice.loaders.gguf_values import shown
 from suffice.loaders.hf_facts import attention_facts, rope_facts
 from suffice.loaders.hf_families import ALIASES, CLASSES, FAMILIES, REFUSED, WRAPPERS, Family, Mixture
 from suffice.loaders.hf_fields import MAX_LAYERS, Fields
 from suffice.loaders.hf_layers import experts_of, window_of
+from suffice.loaders.strict_json import parse_json
 from suffice.model.spec import FeedForward, LatentAttention, ModelSpec
 from suffice.units import MIB
 
@@ -64,12 +64,9 @@ def parse_config(text: str, *, source: str) -> dict[str, object]:
         ModelFileError: it is no JSON object.
     """
     try:
-        document = json.loads(text, parse_constant=_refuse_constant)
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # a ValueError that is no JSONDecodeError: NaN, or a number of 5000 digits
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        document = parse_json(text)
+    except RecordError as error:
+        reason = str(error).partition(": ")[2]
         raise ModelFileError(
             f"{source}: is not valid JSON ({reason}); get the config.json of the model again"
         ) from None
@@ -87,10 +84,6 @@ def spec_from_config(document: Mapping[str, object], *, name: str) -> ModelSpec:
         ModelFileError: the model is of an unknown kind, or a field is missing, wrong, or says what cannot be described.
     """
     return _spec(document, name=name, source=f"config of {name}"[:_MAX_NAME_CHARACTERS])
-
-
-def _refuse_constant(text: str) -> object:
-    raise ValueError(f"{text} is no number")
 
 
 def _name_of(file: Path) -> str:

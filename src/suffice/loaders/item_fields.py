@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from suffice.errors import RecordError, UsageError
-from suffice.loaders.json_lines import canonical_json, shown
+from suffice.loaders.json_lines import canonical_json
+from suffice.loaders.strict_json import shown
 from suffice.model.choice_text import LETTERS
 from suffice.model.items import ChoiceLength, Item, Message, Pick, Role, ScoreKind, ScoreRule
 from suffice.model.scoring import check_pattern, leaves

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from suffice.errors import UsageError
-from suffice.loaders.json_lines import shown
+from suffice.loaders.strict_json import shown
 from suffice.model.scoring import Score, unknown
 
 if TYPE_CHECKING:

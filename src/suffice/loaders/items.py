@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.errors import RecordError, UsageError
 from suffice.loaders.item_fields import KNOWN_FIELDS, item_from
-from suffice.loaders.json_lines import JsonLines, canonical_json, shown
+from suffice.loaders.json_lines import JsonLines, canonical_json
+from suffice.loaders.strict_json import shown
 
 if TYPE_CHECKING:
     from pathlib import Path

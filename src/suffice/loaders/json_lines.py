@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import stat
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from suffice.errors import RecordError
+from suffice.loaders.strict_json import parse_json
 from suffice.units import GIB, MIB
 
 if TYPE_CHECKING:
@@ -23,12 +22,9 @@ if TYPE_CHECKING:
 MAX_LINE_BYTES: Final = 16 * MIB
 MAX_LINES: Final = 2_000_000
 MAX_FILE_BYTES: Final = GIB
-MAX_DEPTH: Final = 64  # of lists and objects within each other
 _BLOCK_BYTES: Final = MIB
-_MAX_INTEGER_DIGITS: Final = 300  # a double reaches 308 digits
 _BOM: Final = b"\xef\xbb\xbf"
 _OTHER_BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
-_SHOWN: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,33 +113,6 @@ def parse_line(raw: bytes, number: int) -> Line:
     return Line(number=number, document=document)
 
 
-def parse_json(text: str) -> Any:  # noqa: ANN401  # JSON is whatever the text holds
-    """The JSON value of a text; names that stand twice, NaN, endless numbers and broken characters are refused.
-
-    Raises:
-        RecordError: not such JSON; the message says why.
-    """
-    try:
-        document = json.loads(
-            text,
-            parse_constant=_refuse_constant,
-            object_pairs_hook=_unique_names,
-            parse_int=_bounded_int,
-            parse_float=_finite_float,
-        )
-    except RecursionError:
-        raise RecordError("not usable JSON: it is nested too deeply") from None
-    except json.JSONDecodeError as failure:
-        raise RecordError(f"not JSON: {failure.msg} at character {failure.pos + 1}") from None
-    except ValueError as failure:
-        raise RecordError(f"not usable JSON: {failure}") from None
-    if _is_deep(document):
-        raise RecordError("not usable JSON: it is nested too deeply")
-    if "\\ud" in text.lower() and not _is_text(document):
-        raise RecordError("not usable text: half of a surrogate pair (\\ud800 to \\udfff) stands alone")
-    return document
-
-
 def canonical_json(value: object) -> str:
     """The one text of a JSON value: names sorted, no spaces, characters as they are; what a content hash is taken of."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -170,62 +139,9 @@ def open_regular(path: Path, *, error: type[SufficeError]) -> IO[bytes]:
     return os.fdopen(descriptor, "rb")
 
 
-def shown(value: object) -> str:
-    """A value of a file for a message: short, on one line."""
-    text = repr(value[:_SHOWN] if isinstance(value, str) else value)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
-
-
-def _is_deep(document: object) -> bool:
-    level = [document]
-    for _ in range(MAX_DEPTH):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, list | dict)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-        if not level:
-            return False
-    return True
-
-
-def _is_text(document: object) -> bool:
-    try:
-        json.dumps(document, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _kind(document: object) -> str:
     if isinstance(document, list):
         return "list"
     if isinstance(document, str):
         return "text"
     return "number" if isinstance(document, int | float) and not isinstance(document, bool) else "word"
-
-
-def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document = dict(pairs)
-    if len(document) != len(pairs):
-        counts = Counter(name for name, _ in pairs)
-        raise ValueError(f"the name {shown(counts.most_common(1)[0][0])} stands there twice")
-    return document
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number")
-
-
-def _finite_float(digits: str) -> float:
-    value = float(digits)
-    if not math.isfinite(value):
-        raise ValueError(f"the number {digits[:20]} is too large")
-    return value
-
-
-def _bounded_int(digits: str) -> int:
-    if len(digits) > _MAX_INTEGER_DIGITS:
-        raise ValueError(f"the number {digits[:20]}… has {len(digits)} digits")
-    return int(digits)

@@ -9,6 +9,7 @@ from suffice.errors import RecordError
 from suffice.model.extrapolation import SliceTime, extrapolate, fit_layers
 from suffice.records.alike import RELATIVE_TOLERANCE, alike
 from suffice.stats.intervals import median
+from suffice.units import LARGEST_FIGURE, TERA
 
 if TYPE_CHECKING:
     from suffice.records.schema import ExtrapolationRecord, RunRecord, ServicePass, ServiceRecord
@@ -49,13 +50,15 @@ def _check_head(service: ServiceRecord, source: str) -> None:
 
 
 def _check_pass(one: ServicePass, where: str) -> None:
-    if one.size < 1 or one.depth < 0:
-        raise RecordError(f"{where} has a size under 1 or a negative depth")
+    if not 1 <= one.size <= TERA or not 0 <= one.depth <= TERA:
+        raise RecordError(f"{where} has a size under 1, a negative depth, or more tokens than anything holds")
     if max(len(one.seconds), *(len(row) for row in one.slice_s), 0) > _MOST_REPETITIONS:
         raise RecordError(f"{where} has more than {_MOST_REPETITIONS} repetitions; nothing measures so many")
     times = [*one.seconds, *(value for row in one.slice_s for value in row)]
     if any(not math.isfinite(value) or value <= 0 for value in times):
         raise RecordError(f"{where} has a time that is not positive")
+    if any(not 1 / LARGEST_FIGURE <= value <= LARGEST_FIGURE for value in times):
+        raise RecordError(f"{where} has a time that no pass takes; check the unit")
 
 
 def _check_slices(one: ServicePass, extrapolation: ExtrapolationRecord | None, where: str) -> None:

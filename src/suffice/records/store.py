@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import tempfile
 from dataclasses import asdict
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from suffice.errors import OutputError, RecordError
 from suffice.loaders.files import read_small_file
+from suffice.loaders.strict_json import DIGITS_OF_64_BITS, parse_json
 from suffice.records.check import check_record
 from suffice.records.schema import SCHEMA_VERSION, RunRecord
 from suffice.units import MIB
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
 
 _MAX_RECORD_BYTES: Final = 256 * MIB
-_MAX_INTEGER_DIGITS: Final = 20  # what 64 bits hold
 
 
 def to_json(record: RunRecord) -> str:
@@ -76,50 +75,16 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 def load_json(path: Path) -> Any:  # noqa: ANN401  # JSON is whatever the file holds
-    """The JSON document in a file of the user's, with NaN, huge numbers and deep nesting refused.
+    """The JSON document in a file of the user's, as strict as :mod:`suffice.loaders.strict_json`.
 
     Raises:
         RecordError: not readable, or not JSON.
     """
     text = read_small_file(path, limit_bytes=_MAX_RECORD_BYTES, error=RecordError)
     try:
-        return json.loads(
-            text,
-            parse_constant=_refuse_constant,
-            object_pairs_hook=_unique_keys,
-            parse_float=_finite_float,
-            parse_int=_bounded_int,
-        )
-    except RecursionError as error:
-        raise RecordError(f"{path} is not usable JSON: it is nested too deeply") from error
-    except ValueError as error:
-        raise RecordError(f"{path} is not valid JSON: {error}") from error
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document = dict(pairs)
-    if len(document) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice[:60]!r} stands there twice")
-    return document
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number that a record may hold")
-
-
-def _finite_float(digits: str) -> float:
-    value = float(digits)
-    if not math.isfinite(value):
-        raise ValueError(f"{digits[:20]} is not a number that a record may hold")
-    return value
-
-
-def _bounded_int(digits: str) -> int:
-    if len(digits) > _MAX_INTEGER_DIGITS:
-        raise ValueError(f"{digits[:20]}… is not a number that a record may hold")
-    return int(digits)
+        return parse_json(text, most_digits=DIGITS_OF_64_BITS)
+    except RecordError as error:
+        raise RecordError(f"{path} is {error}") from None
 
 
 def load_record(path: Path) -> RunRecord:

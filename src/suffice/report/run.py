@@ -8,6 +8,7 @@ from suffice.decide.evidence import supported_rate
 from suffice.report.service_curve import service_curve_lines
 from suffice.report.slices import slice_rows, stand_in_mark
 from suffice.report.tables import one_line, plain_table
+from suffice.serving.recorded import curve_notes
 from suffice.units import format_bandwidth, format_bytes, format_memory, format_seconds
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def run_marks(record: RunRecord) -> list[str]:
     elif record.disturbed is None:
         why = "; ".join(record.contention.reasons)
         marks.append("whether the machine was busy is not known" + (f": {why}" if why else ""))
+    marks += curve_notes(record)
     if record.engine.lower_bound:
         marks.append(
             f"the engine leaves {', '.join(record.engine.isa_unused) or 'instruction sets'} of this CPU unused: speeds are "

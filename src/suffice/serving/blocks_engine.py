@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from suffice.serving.run import SimulatedRun
 
 _NEVER = float("inf")
+_FEW_STEPS = 4  # below, one at a time is as quick
 
 
 class BlocksEngine(Engine):
@@ -31,6 +32,10 @@ class BlocksEngine(Engine):
         self._scheduler = scheduler
         self._budget = scheduler.batched_tokens
         self._most = scheduler.max_sequences
+        longest = max((sum(pair) for pair in zip(drawn.prompts, drawn.outputs, strict=True)), default=0)
+        self._has_long = longest > _FEW_STEPS * (
+            self._budget - self._most + 1
+        )  # a request put back reads its answer again
         self._block_tokens = scheduler.block_tokens
         self._count = count
         self._grows = scheduler.policy is BlockPolicy.GROW
@@ -80,10 +85,7 @@ class BlocksEngine(Engine):
 
     def _generate(self) -> None:
         """Jump: to the end of an answer, to a newcomer that may start, or to the last step for which there are blocks."""
-        finishing, due = self._finishing, self._due
-        while due.get(finishing[0] % self._count) != finishing[0]:
-            heappop(finishing)
-        steps = finishing[0] // self._count - self._steps
+        steps = self._steps_to_end()
         if self._grows and not self._fits(steps, 0):
             low, high = 0, steps
             while high - low > 1:
@@ -98,6 +100,13 @@ class BlocksEngine(Engine):
         jump = self._times.jump(self._batch, self._total_depth, steps, gap_s)
         self._pass_time(jump.seconds, jump.steps)
         self._finish_due()
+
+    def _steps_to_end(self) -> int:
+        """Steps until the next answer is whole."""
+        finishing, due = self._finishing, self._due
+        while due.get(finishing[0] % self._count) != finishing[0]:
+            heappop(finishing)
+        return finishing[0] // self._count - self._steps
 
     def _finish_due(self) -> None:
         finishing, end = self._finishing, (self._steps + 1) * self._count
@@ -135,7 +144,9 @@ class BlocksEngine(Engine):
         self._queue.appendleft(number)
 
     def _mixed_step(self) -> None:
-        """One step: a token of each generating sequence, chunks of prompts, newcomers."""
+        """One step, or many alike: a token of each generating sequence, chunks of prompts, newcomers."""
+        if self._has_long and self._reading and self._read_far():
+            return
         put_back = self._preemptions
         while self._grows and not self._fits(1, 0):
             self._preempt()
@@ -150,6 +161,32 @@ class BlocksEngine(Engine):
         self._finish_due()
         for part in parts:
             self._begin_answer(part.slot)
+
+    def _read_far(self) -> bool:
+        """Jump over the steps whose whole budget the first prompt takes; newcomers wait for them. False where these are few."""
+        number, done = next(iter(self._reading.items()))
+        batch, chunk = self._batch, self._budget - self._batch
+        steps = (self._target[number] - done - 1) // chunk if chunk else 0
+        if steps < _FEW_STEPS:
+            return False
+        if batch:
+            steps = min(steps, self._steps_to_end())
+        while steps >= _FEW_STEPS and self._grows:
+            more = self._blocks_of(done + chunk * steps) - self._blocks_of(done)
+            if self._fits(steps, more):
+                break
+            steps //= 2
+        if steps < _FEW_STEPS:
+            return False
+
+        def seconds_of(ahead: int) -> float:
+            parts = [Part(number, chunk, done + chunk * ahead)]
+            return shared_passes_s(self._times, self._budget, batch, self._total_depth + batch * ahead, parts)
+
+        self._reading[number] = done + chunk * steps
+        self._read_steps(seconds_of, steps, chunk)
+        self._finish_due()
+        return True
 
     def _read_on(self, parts: list[Part], room: int) -> int:
         """Chunks of the prompts that are being read; returns what is left of the budget."""

@@ -54,6 +54,8 @@ class ServiceCurve:
         physics: what the curve was computed from, if it was.
         decode_points: what the curve was measured from, if it was.
         prefill_points: the same for chunks.
+        notes: what is doubtful in the measurement, a sentence each.
+        fast_steps: decode points of the fast end, where those measured grow with depth as nothing can; empty: they are the same.
     """
 
     decode: Surface
@@ -64,6 +66,15 @@ class ServiceCurve:
     physics: PassPhysics | None = None
     decode_points: tuple[Point, ...] = ()
     prefill_points: tuple[Point, ...] = ()
+    notes: tuple[str, ...] = ()
+    fast_steps: tuple[Point, ...] = ()
+
+    @property
+    def fast_end(self) -> ServiceCurve:
+        """What the machine does at best, by the same measurement: the curve itself, or with the growth over depth that physics asks for."""
+        if not self.fast_steps:
+            return self
+        return curve_of_points(self.fast_steps, self.prefill_points, basis=self.basis, name=self.name, reach=self.reach)
 
     def __post_init__(self) -> None:
         if not 1 <= self.reach < float("inf"):

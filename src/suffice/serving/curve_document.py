@@ -10,7 +10,7 @@ from suffice.errors import RecordError
 from suffice.model.basis import Basis
 from suffice.serving.curve import DEFAULT_REACH, ServiceCurve, curve_of_physics, curve_of_points
 from suffice.serving.surface import PassPhysics, Point
-from suffice.units import TERA
+from suffice.units import GIGA, LARGEST_FIGURE, TERA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,6 +32,21 @@ _PHYSICS: Final = {
     "expert_bytes": "expert_bytes",
     "expert_share": "expert_share",
 }
+_MOST_BYTES: Final = float(GIGA * GIGA)
+_MOST_FLOP: Final = float(TERA * TERA)
+# What no machine or model is beyond, whatever the unit: 0, or 1e-9 and more (of what is divided by: 1), up to these.
+_MOST_PHYSICS: Final = {
+    "weight_bytes": _MOST_BYTES,
+    "bandwidth_bytes_per_s": _MOST_BYTES,
+    "kv_bytes_per_token": _MOST_BYTES,
+    "flop_per_token": _MOST_FLOP,
+    "attention_flop_per_token_of_depth": _MOST_FLOP,
+    "flop_per_s": _MOST_FLOP,
+    "fixed_s": LARGEST_FIGURE,
+    "expert_bytes": _MOST_BYTES,
+    "expert_share": 1.0,
+}
+_RATES: Final = frozenset({"bandwidth_bytes_per_s", "flop_per_s"})
 _NEEDED_PHYSICS: Final = ("weight_bytes", "bandwidth_bytes_per_s")
 
 
@@ -94,7 +109,16 @@ def _physics(value: object, where: str) -> PassPhysics:
     for key in _NEEDED_PHYSICS:
         if key not in value:
             raise RecordError(f"{where}: physics lacks {key}")
-    return PassPhysics(**{_PHYSICS[key]: _number(number, f"{where}: physics.{key}") for key, number in value.items()})
+    return PassPhysics(**{_PHYSICS[key]: _amount(number, key, where) for key, number in value.items()})
+
+
+def _amount(value: object, key: str, where: str) -> float:
+    """A number of physics: 0, or what a machine can have."""
+    number, name = _number(value, f"{where}: physics.{key}"), f"{where}: physics.{key}"
+    least, most = 1.0 if key in _RATES else 1 / LARGEST_FIGURE, _MOST_PHYSICS[key]
+    if number > most or 0 < number < least:
+        raise RecordError(f"{name} is {number:g}; no machine or model is beyond {least:g} to {most:g}")
+    return number
 
 
 def _points(value: object, what: str, size: str, where: str) -> list[Point]:
@@ -111,12 +135,18 @@ def _point(row: object, size: str, where: str) -> Point:
     _only(row, frozenset({size, "depth_tokens", "seconds"}), where)
     number = _number(row.get(size), f"{where}.{size}")
     if number != math.floor(number) or number > _MOST_SIZE:
-        raise RecordError(f"{where}.{size} is {number:g}; it is a whole number")
-    return Point(
-        size=int(number),
-        depth=_number(row.get("depth_tokens", 0), f"{where}.depth_tokens"),
-        seconds=_number(row.get("seconds"), f"{where}.seconds"),
+        raise RecordError(f"{where}.{size} is {number:g}; it is a whole number up to {_MOST_SIZE:g}")
+    depth, seconds = (
+        _number(row.get("depth_tokens", 0), f"{where}.depth_tokens"),
+        _number(row.get("seconds"), f"{where}.seconds"),
     )
+    if depth > _MOST_SIZE or 0 < depth < 1 / LARGEST_FIGURE:
+        raise RecordError(f"{where}.depth_tokens is {depth:g}; it is a number of tokens up to {_MOST_SIZE:g}")
+    if not 1 / LARGEST_FIGURE <= seconds <= LARGEST_FIGURE:
+        raise RecordError(
+            f"{where}.seconds is {seconds:g}; a pass takes from {1 / LARGEST_FIGURE:g} to {LARGEST_FIGURE:g} s"
+        )
+    return Point(size=int(number), depth=depth, seconds=seconds)
 
 
 def _number(value: object, where: str) -> float:

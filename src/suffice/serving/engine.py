@@ -9,9 +9,11 @@ import numpy as np
 
 from suffice.serving.run import Outcome, SimulatedRun
 from suffice.serving.source import Source
-from suffice.serving.step_times import StepTimes
+from suffice.serving.step_times import StepTimes, line_sums
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from suffice.serving.curve import ServiceCurve
     from suffice.serving.load import DrawnLoad
     from suffice.serving.schedulers import Scheduler
@@ -79,6 +81,12 @@ class Engine:
         self._busy_s += seconds
         self._now += seconds
         self._steps += steps
+
+    def _read_steps(self, seconds_of: Callable[[int], float], steps: int, chunk: int) -> None:
+        """The same after many steps that read a chunk of a prompt each; they lengthen, so the cache is fuller in most of their time."""
+        seconds, weighted = line_sums(seconds_of, steps)
+        self._token_seconds += (self._batch + chunk) * (weighted - seconds * (steps - 1) / 2)
+        self._pass_time(seconds, steps, chunk * steps)
 
     def _answered(self, number: int) -> None:
         """The last token of a request is there."""

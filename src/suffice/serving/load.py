@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from suffice.units import MILLISECONDS_PER_SECOND
+from suffice.units import MILLISECONDS_PER_SECOND, TERA
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     Seconds = NDArray[np.float64]
 
 _Z95 = 1.6448536269514722  # standard normal quantile of 0.95
+_LONGEST = float(TERA)  # tokens of a draw: far beyond any context, and a whole number that fits into 64 bits
 
 
 class LengthModel(Protocol):
@@ -53,8 +54,8 @@ class LognormalLength:
     def draw(self, generator: np.random.Generator, count: int) -> Tokens:
         """Lengths, rounded to tokens."""
         sigma = math.log(self.lengths.p95 / self.lengths.p50) / _Z95
-        values = self.lengths.p50 * np.exp(sigma * generator.standard_normal(count))
-        return np.maximum(1, np.rint(values)).astype(np.int64)
+        logarithms = np.minimum(sigma * generator.standard_normal(count), math.log(_LONGEST))
+        return np.clip(np.rint(self.lengths.p50 * np.exp(logarithms)), 1, _LONGEST).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

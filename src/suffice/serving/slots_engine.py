@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from suffice.serving.run import SimulatedRun
 
 _NEVER = float("inf")
+_FEW_STEPS = 4  # below, one at a time is as quick
 _CHECKPOINT_TOKENS = 4  # llama.cpp keeps the state so many tokens before the end of a prompt
 
 
@@ -42,6 +43,8 @@ class SlotsEngine(Engine):
         self._slots = slots
         self._shared = scheduler.layout is KvLayout.UNIFIED
         self._pass_tokens = min(scheduler.micro_batch_tokens, scheduler.batch_tokens)
+        least_chunk = scheduler.batch_tokens - slots + 1
+        self._has_long = max(drawn.prompts, default=0) > _FEW_STEPS * least_chunk
         self._free = deque(range(slots - 1, -1, -1))  # least recently used first
         self._request = [-1] * slots
         self._base = [0] * slots
@@ -129,20 +132,51 @@ class SlotsEngine(Engine):
         self._free.append(slot)
 
     def _mixed_step(self) -> None:
-        """One step: a token of each generating slot, and what fits of the prompts."""
+        """One step, or many alike: a token of each generating slot, and what fits of the prompts."""
+        if self._has_long and self._read_far():
+            return
         parts, taken = self._prompt_parts()
         depth = self._total_depth
         if self._shared and depth + self._batch + self._read_tokens + taken > self._capacity:
             self._overflow()
             return
-        if self._shared:
-            seconds = shared_passes_s(self._times, self._pass_tokens, self._batch, depth, parts)
-        else:
-            runs = self._generating_runs()
-            seconds = separate_passes_s(self._times, self._pass_tokens, runs, self._steps, parts)
-        self._pass_time(seconds, 1, taken)
+        self._pass_time(self._mixed_s(parts, 0), 1, taken)
         self._finish_due()
         self._begin_answers()
+
+    def _mixed_s(self, parts: list[Part], ahead: int) -> float:
+        """Seconds of the step that comes so many steps after now."""
+        if self._shared:
+            depth = self._total_depth + self._batch * ahead
+            return shared_passes_s(self._times, self._pass_tokens, self._batch, depth, parts)
+        runs = self._generating_runs()
+        return separate_passes_s(self._times, self._pass_tokens, runs, self._steps + ahead, parts)
+
+    def _read_far(self) -> bool:
+        """Jump over the steps that the first prompt fills alone, to where something else happens; False where these are few."""
+        slot = min(self._reading)
+        done, chunk = self._reading[slot], self._scheduler.batch_tokens - self._batch
+        kept = 1 if self._scheduler.prompt_end is PromptEnd.WHOLE else _CHECKPOINT_TOKENS + self._pass_tokens
+        steps = (self._recorder.prompt_tokens[self._request[slot]] - done - kept) // chunk
+        if steps < _FEW_STEPS:
+            return False
+        if self._batch:
+            steps = min(steps, self._finishing[0] // self._slots - self._steps)
+        if self._shared:
+            steps = min(steps, (self._capacity - self._total_depth - self._read_tokens) // (self._batch + chunk))
+
+        def seconds_of(ahead: int) -> float:
+            return self._mixed_s([Part(slot, chunk, done + chunk * ahead)], ahead)
+
+        gap_s = self._source.next_s - self._now if self._free else _NEVER
+        while steps >= _FEW_STEPS and steps * seconds_of(steps - 1) > gap_s:  # no step is shorter than one before it
+            steps //= 2
+        if steps < _FEW_STEPS:
+            return False
+        self._reading[slot] = done + chunk * steps
+        self._read_steps(seconds_of, steps, chunk)
+        self._finish_due()
+        return True
 
     def _prompt_parts(self) -> tuple[list[Part], int]:
         """What the next step reads of prompts, in the order of the slots, and how many tokens that is."""

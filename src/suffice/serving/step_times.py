@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 from array import array
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from suffice.serving.curve import Reached
+from suffice.serving.surface import MeasuredSurface
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from suffice.serving.curve import ServiceCurve
+    from suffice.serving.surface import Surface
 
 _FIRST_ROW_TOKENS: Final = 2048
+_TABLE_TOKENS: Final = 2**16  # deeper sums are computed: a table of a prompt of 10^9 tokens would fill the memory
+_DEEPEST_OCTAVE: Final = 62
 _MOST_KNOWN_PASSES: Final = 200_000
 
 
@@ -49,6 +54,75 @@ def jump_of(seconds_of: Callable[[int], float], most: int, gap_s: float, most_s:
     return Jump(high, seconds_of(high))
 
 
+class Sums(NamedTuple):
+    """Of the times of some steps: their sum, and the sum of each times its number (from 0)."""
+
+    seconds: float
+    weighted: float
+
+
+def line_sums(seconds_of: Callable[[int], float], count: int) -> Sums:
+    """The sums of ``seconds_of(0)`` to ``seconds_of(count - 1)``, a function that is linear in pieces, by the ends of the pieces.
+
+    A range whose middle and one point beside it lie on the line between its ends counts as one piece.
+    """
+    return _line_sums(seconds_of, 0, count, seconds_of(0), seconds_of(count - 1))
+
+
+def _line_sums(seconds_of: Callable[[int], float], start: int, end: int, first: float, last: float) -> Sums:
+    steps = end - 1 - start
+    if steps <= _FEW_STEPS:
+        values = [first, *map(seconds_of, range(start + 1, end - 1)), *([last] if steps else [])]
+        return Sums(sum(values), sum(index * value for index, value in enumerate(values, start)))
+    middle, beside = start + steps // 2, start + steps // 3
+    at_middle = seconds_of(middle)
+    slope = (last - first) / steps
+    if (
+        abs(at_middle - first - slope * (middle - start)) <= _STRAIGHT * last
+        and abs(seconds_of(beside) - first - slope * (beside - start)) <= _STRAIGHT * last
+    ):
+        total = (first + last) / 2 * (steps + 1)
+        own = steps * (steps + 1) / 2 * (first + slope * (2 * steps + 1) / 3)
+        return Sums(total, start * total + own)
+    left = _line_sums(seconds_of, start, middle + 1, first, at_middle)
+    right = _line_sums(seconds_of, middle + 1, end, seconds_of(middle + 1), last)
+    return Sums(left.seconds + right.seconds, left.weighted + right.weighted)
+
+
+_FEW_STEPS: Final = 3
+_STRAIGHT: Final = 5e-10  # relative; sums of 65,536 steps leave a tenth of it to rounding
+
+
+class _FarSteps:
+    """Steps of one batch size at depths behind the table: linear in depth between knots, so that their sums are closed forms.
+
+    Knots are those of the surface, and every doubling of the depth. A formula with a kink between two of them is replaced by its chord there, which
+    is never too fast. Sums are made of a piece each, not of differences of two large sums: a step must not drown in their rounding.
+    """
+
+    def __init__(self, surface: Surface, batch: int, start: int) -> None:
+        octaves = {2**power for power in range(start.bit_length() - 1, _DEEPEST_OCTAVE + 1)}
+        own = (math.ceil(depth) for depth in _depths(surface))
+        self._starts = sorted(octaves | {depth for depth in own if depth > start})
+        self._steps: list[float] = surface.row(batch, np.array(self._starts, dtype=np.float64)).tolist()
+
+    def between_s(self, start: int, end: int) -> float:
+        """The steps at depths start .. end - 1."""
+        seconds, starts, steps = 0.0, self._starts, self._steps
+        index = bisect_right(starts, start) - 1
+        while start < end:
+            stop = min(end, starts[index + 1])
+            slope = (steps[index + 1] - steps[index]) / (starts[index + 1] - starts[index])
+            mean_depth = start - starts[index] + (stop - start - 1) / 2
+            seconds += (stop - start) * (steps[index] + slope * mean_depth)
+            start, index = stop, index + 1
+        return seconds
+
+
+def _depths(surface: Surface) -> Iterable[float]:
+    return surface.depths if isinstance(surface, MeasuredSurface) else ()
+
+
 class StepTimes:
     """Step times of a curve, linear between whole tokens of depth, with running sums per batch size.
 
@@ -59,6 +133,7 @@ class StepTimes:
     def __init__(self, curve: ServiceCurve) -> None:
         self._curve = curve
         self._sums: dict[int, array[float]] = {}
+        self._far: dict[int, _FarSteps] = {}
         self._empty_s: dict[int, float] = {}
         self._prefill: dict[tuple[int, float], float] = {}
         self._deepest = 0
@@ -86,6 +161,8 @@ class StepTimes:
         end = whole + steps
         sums = self._sums.get(batch)
         if sums is None or end + 1 >= len(sums):
+            if end >= _TABLE_TOKENS:
+                return self._far_s(batch, total_depth, steps)
             sums = self._longer(batch, end + 1)
         if end > self._deepest:  # noqa: PLR1730  # a call of max() costs a fifth of this function
             self._deepest = end
@@ -94,6 +171,26 @@ class StepTimes:
             return taken + (sums[end + 1] - sums[whole + 1] - taken) * (rest / batch)
         return taken
 
+    def _far_s(self, batch: int, total_depth: int, steps: int) -> float:
+        """The same beyond the table."""
+        whole, rest = divmod(total_depth, batch)
+        end = whole + steps
+        self._deepest = max(self._deepest, end)
+        taken = self._between_s(batch, whole, end)
+        return taken + (self._between_s(batch, whole + 1, end + 1) - taken) * (rest / batch) if rest else taken
+
+    def _between_s(self, batch: int, start: int, end: int) -> float:
+        """Seconds of the steps at depths start .. end - 1, of which the last lie beyond the table."""
+        sums = self._sums.get(batch)
+        if sums is None or len(sums) <= _TABLE_TOKENS:
+            sums = self._longer(batch, _TABLE_TOKENS - 1)
+        far = self._far.get(batch)
+        if far is None:
+            far = self._far[batch] = _FarSteps(self._curve.decode, batch, _TABLE_TOKENS)
+        if start >= _TABLE_TOKENS:
+            return far.between_s(start, end)
+        return sums[min(end, _TABLE_TOKENS)] - sums[start] + far.between_s(_TABLE_TOKENS, end)
+
     def jump(self, batch: int, total_depth: int, most: int, gap_s: float) -> Jump:
         """``most`` steps, or the least number of them that last ``gap_s``, whichever is less."""
         seconds = self.steps_s(batch, total_depth, most)
@@ -101,6 +198,8 @@ class StepTimes:
             return Jump(most, seconds)
         whole, rest = divmod(total_depth, batch)
         share, sums = rest / batch, self._sums[batch]
+        if whole + most + 1 >= len(sums):
+            return jump_of(lambda count: self.steps_s(batch, total_depth, count), most, gap_s, seconds)
         start, after = sums[whole], sums[whole + 1]
 
         def seconds_of(count: int) -> float:  # steps_s without its checks

@@ -140,7 +140,7 @@ def surface_of_points(points: Iterable[Point]) -> MeasuredSurface:
     if not by_size:
         raise ValueError("a service curve needs at least one measured point")
     depths = sorted({depth for row in by_size.values() for depth in row})
-    curves = {size: _pooled(row) for size, row in sorted(by_size.items())}
+    curves = {size: pooled(row) for size, row in sorted(by_size.items())}
     grid = [_filled(size, curves, depths) for size in curves]
     rising = np.maximum.accumulate(np.array(grid), axis=1)  # of borrowed growth, which may cross
     return MeasuredSurface(
@@ -150,8 +150,8 @@ def surface_of_points(points: Iterable[Point]) -> MeasuredSurface:
     )
 
 
-def _pooled(row: dict[float, list[float]]) -> list[tuple[float, float]]:
-    """(depth, seconds) of one size, by pooling adjacent violators; several points at a depth count by their median."""
+def pooled(row: dict[float, list[float]]) -> list[tuple[float, float]]:
+    """(depth, seconds) of one size that never fall, by pooling adjacent violators; several points at a depth count by their median."""
     blocks: list[tuple[float, int]] = []  # mean seconds and number of depths
     for depth in sorted(row):
         blocks.append((float(np.median(row[depth])), 1))

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from suffice.errors import RecordError
+from suffice.loaders.load_results.agreement import Believed, Said, believed
 from suffice.loaders.load_results.fields import Node, ascending
 from suffice.model.served import LoadKind, ServedLengths, ServedLoad, ServedTimes, Tool, rate_level, users_problem
-from suffice.units import MEGA, MILLISECONDS_PER_SECOND, NANOSECONDS_PER_SECOND
+from suffice.units import MEGA, MILLISECONDS_PER_SECOND, NANOSECONDS_PER_SECOND, SECONDS_PER_MINUTE
 
 _SHARES: Final = {
     "min": 0.0, "p1": 0.01, "p5": 0.05, "p10": 0.1, "p25": 0.25, "p50": 0.5,
@@ -20,6 +21,10 @@ _SHARES: Final = {
 _PER_SECOND: Final = {
     "s": 1, "sec": 1, "seconds": 1, "ms": MILLISECONDS_PER_SECOND, "us": MEGA, "ns": NANOSECONDS_PER_SECOND,
 }  # fmt: skip
+_RATE_SECONDS: Final = {
+    "s": 1, "sec": 1, "second": 1, "seconds": 1, "min": SECONDS_PER_MINUTE, "minute": SECONDS_PER_MINUTE,
+}  # fmt: skip
+_COUNTED: Final = ("request_latency", "time_to_first_token")  # one value a success that streamed
 _BOTH: Final = (
     "latency is from the send, not from the schedule",
     "tokens are counted by the client's tokenizer, which sees no chat template and none of what it takes away",
@@ -49,8 +54,8 @@ def aiperf_loads(document: Node) -> tuple[ServedLoad, ...]:
     succeeded = _metric_count(document, "request_count") or 0
     failed = None if older else _metric_count(document, "error_request_count") or 0
     attempted = None if failed is None else succeeded + failed
-    duration_s = _duration_s(document)
-    level = rate_level(asked, attempted, duration_s) if kind is LoadKind.RATE else (asked, asked)
+    seen, notes = _believed(document, kind, asked, succeeded, failed)
+    level = rate_level(asked, attempted, seen.duration_s) if kind is LoadKind.RATE else (asked, asked)
     counted = _lengths(document, "usage_prompt_tokens")
     problems = [
         users_problem(asked, attempted or succeeded) if kind is LoadKind.USERS else None,
@@ -69,18 +74,65 @@ def aiperf_loads(document: Node) -> tuple[ServedLoad, ...]:
         level_high=level[1],
         attempted=attempted,
         failed=failed,
-        ttft=_times(document, "time_to_first_token", succeeded),
-        tpot=_times(document, "inter_token_latency", succeeded),
-        e2e=_times(document, "request_latency", succeeded),
+        ttft=seen.percentiles(_times(document, "time_to_first_token", succeeded)),
+        tpot=seen.percentiles(_times(document, "inter_token_latency", succeeded)),
+        e2e=seen.percentiles(_times(document, "request_latency", succeeded)),
         prompt=counted if counted.mean is not None else _lengths(document, "input_sequence_length", at_least=True),
         output=_lengths(document, "output_sequence_length"),
-        requests_per_s=document.node("request_throughput").positive("avg"),
-        output_tokens_per_s=document.node("output_token_throughput").positive("avg"),
-        duration_s=duration_s,
-        differences=_OLDER_DIFFERENCES if older else _DIFFERENCES,
+        requests_per_s=seen.requests_per_s,
+        output_tokens_per_s=seen.output_tokens_per_s,
+        duration_s=seen.duration_s,
+        differences=(*(_OLDER_DIFFERENCES if older else _DIFFERENCES), *notes),
         problems=tuple(problem for problem in problems if problem),
     )
     return (load,)
+
+
+def _believed(
+    document: Node, kind: LoadKind, asked: float | None, succeeded: int, failed: int | None
+) -> tuple[Believed, tuple[str, ...]]:
+    """Count, duration and rates as far as the rest of the file bears them out, and what is not used."""
+    latency = document.node("request_latency")
+    scale = _per_second(latency)
+    mean, longest, answers = latency.number("avg"), latency.number("max"), document.node("output_sequence_length")
+    requests_per_s, odd_requests = _rate(document.node("request_throughput"), ("request", "requests", "req"))
+    tokens_per_s, odd_tokens = _rate(document.node("output_token_throughput"), ("token", "tokens", "tok"))
+    said = Said(
+        succeeded=succeeded,
+        duration_s=_duration_s(document),
+        requests_per_s=requests_per_s,
+        output_tokens_per_s=tokens_per_s,
+        output_tokens=answers.positive("sum"),
+        counts=_counts(document),
+        mean_s=None if mean is None else mean / scale,
+        longest_s=None if longest is None else longest / scale,
+        lost=failed or 0,
+        users=asked if kind is LoadKind.USERS else None,
+        rate_per_s=asked if kind is LoadKind.RATE else None,
+    )
+    seen = believed(said, document.source)
+    return seen, (*odd_requests, *odd_tokens, *seen.notes)
+
+
+def _counts(document: Node) -> tuple[float, ...]:
+    """How many values stand behind the times: as told, and as their sum and mean give it."""
+    found: list[float] = []
+    for metric in map(document.node, _COUNTED):
+        told, total, mean = metric.number("count"), metric.positive("sum"), metric.positive("avg")
+        found += [] if told is None else [told]
+        found += [] if total is None or mean is None else [total / mean]
+    return tuple(found)
+
+
+def _rate(metric: Node, nouns: tuple[str, ...]) -> tuple[float | None, tuple[str, ...]]:
+    """A throughput per second by its unit; None and a sentence where the unit is not one that is known."""
+    value, unit = metric.positive("avg"), metric.text("unit") or ""
+    if value is None:
+        return None, ()
+    noun, _, time = unit.lower().partition("/")
+    if noun.strip() not in nouns or time.strip() not in _RATE_SECONDS:
+        return None, (f"{metric.source}: '{metric.place}' is in {unit or 'no unit'!r}, which is not read: not used",)
+    return value / _RATE_SECONDS[time.strip()], ()
 
 
 def _load(config: Node) -> tuple[LoadKind, float | None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from suffice.loaders.load_results.agreement import Believed, Said, believed
 from suffice.loaders.load_results.fields import Node, all_numbers, ascending
 from suffice.model.served import (
     LoadKind,
@@ -71,7 +72,8 @@ def _load(benchmark: Node, version: str | None, source: str) -> ServedLoad:
     rows = benchmark.node("requests").nodes("successful")
     rows = rows if len(rows) == succeeded else []
     asked = _asked(kind, strategy)
-    duration_s = _duration_s(benchmark)
+    seen = _believed(benchmark, source, rows, attempted - succeeded, succeeded, (kind, asked))
+    duration_s = seen.duration_s
     level = rate_level(asked, attempted, duration_s) if kind is LoadKind.RATE else (asked, asked)
     delays = all_numbers(rows, "request_dispatch_delay") if rows and kind is LoadKind.RATE else None
     problem = users_problem(asked, attempted) if kind is LoadKind.USERS else None
@@ -90,18 +92,56 @@ def _load(benchmark: Node, version: str | None, source: str) -> ServedLoad:
         attempted=attempted,
         failed=failed,
         cut_off=cut_off,
-        ttft=_times(metrics, "time_to_first_token_ms", rows, MILLISECONDS_PER_SECOND, delays),
-        tpot=_tpot(metrics, rows, succeeded),
-        e2e=_times(metrics, "request_latency", rows, 1, delays),
+        ttft=seen.percentiles(_times(metrics, "time_to_first_token_ms", rows, MILLISECONDS_PER_SECOND, delays)),
+        tpot=seen.percentiles(_tpot(metrics, rows, succeeded)),
+        e2e=seen.percentiles(_times(metrics, "request_latency", rows, 1, delays)),
         prompt=_lengths(metrics, "prompt_token_count", rows, "prompt_tokens"),
         output=output,
         requests_per_s=succeeded / duration_s if duration_s else None,
-        output_tokens_per_s=_of(metrics, "output_tokens_per_second").positive("mean"),
+        output_tokens_per_s=seen.output_tokens_per_s,
         duration_s=duration_s,
         from_schedule=delays is not None,
-        differences=_DIFFERENCES,
+        differences=(*_DIFFERENCES, *seen.notes),
         problems=tuple(text for text in (problem, None if succeeded else "no request succeeded") if text),
     )
+
+
+def _believed(
+    benchmark: Node,
+    source: str,
+    rows: list[Node],
+    lost: int,
+    succeeded: int,
+    asked: tuple[LoadKind, float | None],
+) -> Believed:
+    """Duration and rates as far as the requests' own times bear them out."""
+    (kind, level), metrics = asked, benchmark.node("metrics")
+    whole, tokens = _of(metrics, "request_latency"), _of(metrics, "output_token_count")
+    counted = [whole.number("count"), float(len(rows)) if rows else None]
+    trimmed = _is_trimmed(benchmark)  # then requests begin before the time that counts
+    mean_tokens, values = tokens.positive("mean"), all_numbers(rows, "request_latency") if rows else None
+    said = Said(
+        succeeded=succeeded,
+        duration_s=_duration_s(benchmark),
+        requests_per_s=None if trimmed else _of(metrics, "requests_per_second").positive("mean"),
+        output_tokens_per_s=_of(metrics, "output_tokens_per_second").positive("mean"),
+        output_tokens=None if mean_tokens is None or trimmed else mean_tokens * succeeded,
+        counts=tuple(count for count in counted if count is not None),
+        mean_s=None if trimmed else whole.positive("mean"),
+        longest_s=None if trimmed else max(values) if values else whole.positive("max"),
+        span_s=None if trimmed else _between_s(benchmark),
+        lost=lost,
+        users=level if kind is LoadKind.USERS else None,
+        rate_per_s=level if kind is LoadKind.RATE else None,
+    )
+    return believed(said, source)
+
+
+def _is_trimmed(benchmark: Node) -> bool:
+    """Whether a warm-up or a cool-down was left out of what is counted."""
+    config = benchmark.node("config")
+    places = (config.fields.get("warmup"), config.fields.get("cooldown"))
+    return any(isinstance(place, dict) and (place.get("percent") or place.get("value")) for place in places)
 
 
 def _totals(benchmark: Node) -> Node:
@@ -121,11 +161,13 @@ def _asked(kind: LoadKind, strategy: Node) -> float | None:
 
 
 def _duration_s(benchmark: Node) -> float | None:
-    stated = benchmark.positive("duration")
+    return benchmark.positive("duration") or _between_s(benchmark)
+
+
+def _between_s(benchmark: Node) -> float | None:
+    """From the start to the end by the wall clock."""
     start, end = benchmark.number("start_time"), benchmark.number("end_time")
-    if stated is not None or start is None or end is None:
-        return stated
-    return end - start if end > start else None
+    return end - start if start is not None and end is not None and end > start else None
 
 
 def _of(metrics: Node, name: str) -> Node:

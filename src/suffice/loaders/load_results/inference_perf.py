@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from suffice.loaders.load_results.agreement import Said, believed
 from suffice.loaders.load_results.fields import Node, ascending
 from suffice.model.served import LoadKind, ServedLengths, ServedLoad, ServedTimes, Tool, rate_level, users_problem
 
@@ -38,9 +39,23 @@ def inference_perf_loads(document: Node) -> tuple[ServedLoad, ...]:
     kind = LoadKind.USERS if users else LoadKind.RATE if rate else LoadKind.UNKNOWN
     asked = users or rate
     throughput = successes.node("throughput")
-    duration_s = document.positive("benchmark_time_seconds") or _duration_s(throughput, succeeded)
-    level = rate_level(asked, attempted, duration_s) if kind is LoadKind.RATE else (asked, asked)
     latency = successes.node("latency")
+    whole, sent = latency.node("request_latency"), summary.count("count")
+    said = Said(
+        succeeded=succeeded,
+        duration_s=document.positive("benchmark_time_seconds") or _duration_s(throughput, succeeded),
+        requests_per_s=throughput.positive("requests_per_sec"),
+        output_tokens_per_s=throughput.positive("output_tokens_per_sec"),
+        output_tokens=successes.node("output_tokens").positive("total"),
+        counts=() if sent is None or failed is None else (float(sent - failed),),
+        mean_s=whole.positive("mean"),
+        longest_s=whole.positive("max"),
+        lost=failed or 0,
+        users=users,
+        rate_per_s=None if users else rate,
+    )
+    seen = believed(said, document.source)
+    level = rate_level(asked, attempted, seen.duration_s) if kind is LoadKind.RATE else (asked, asked)
     late = summary.node("schedule_delay").signed("max")
     problems = [
         _NO_LOAD if kind is LoadKind.UNKNOWN else None,
@@ -56,16 +71,16 @@ def inference_perf_loads(document: Node) -> tuple[ServedLoad, ...]:
         level_high=level[1],
         attempted=attempted,
         failed=failed,
-        ttft=_times(latency, "time_to_first_token", succeeded),
-        tpot=_times(latency, "time_per_output_token", succeeded),
-        e2e=_times(latency, "request_latency", succeeded),
+        ttft=seen.percentiles(_times(latency, "time_to_first_token", succeeded)),
+        tpot=seen.percentiles(_times(latency, "time_per_output_token", succeeded)),
+        e2e=seen.percentiles(_times(latency, "request_latency", succeeded)),
         prompt=_lengths(successes, "prompt_tokens", "prompt_len"),
         output=_lengths(successes, "output_tokens", "output_len"),
-        requests_per_s=throughput.positive("requests_per_sec"),
-        output_tokens_per_s=throughput.positive("output_tokens_per_sec"),
-        duration_s=duration_s,
+        requests_per_s=seen.requests_per_s,
+        output_tokens_per_s=seen.output_tokens_per_s,
+        duration_s=seen.duration_s,
         late_s=None if late is None or kind is not LoadKind.RATE else max(0.0, late),
-        differences=_DIFFERENCES,
+        differences=(*_DIFFERENCES, *seen.notes),
         problems=tuple(problem for problem in problems if problem),
     )
     return (load,)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from suffice.errors import RecordError
+from suffice.loaders.load_results.agreement import Believed, Said, believed
 from suffice.loaders.load_results.fields import Node, ascending
 from suffice.model.served import (
     LoadKind,
@@ -71,9 +72,9 @@ def vllm_loads(document: Node) -> tuple[ServedLoad, ...]:
         failed = attempted - completed  # those that never came back are in neither number
     attempted = completed + failed
     kind, asked = _load(document)
-    duration_s = document.positive("duration")
-    level = rate_level(asked, attempted, duration_s) if kind is LoadKind.RATE else (asked, asked)
     detail = _detail(document, completed)
+    seen = _believed(document, detail, completed, failed, (kind, asked))
+    level = rate_level(asked, attempted, seen.duration_s) if kind is LoadKind.RATE else (asked, asked)
     problems = [
         users_problem(asked, attempted) if kind is LoadKind.USERS else None,
         None if completed else "no request succeeded",
@@ -89,18 +90,49 @@ def vllm_loads(document: Node) -> tuple[ServedLoad, ...]:
         level_high=level[1],
         attempted=attempted,
         failed=failed,
-        ttft=_ttft(document, detail, completed, kind),
-        tpot=_tpot(document, detail, completed),
-        e2e=_times(document, "e2el", completed),
+        ttft=seen.percentiles(_ttft(document, detail, completed, kind)),
+        tpot=seen.percentiles(_tpot(document, detail, completed)),
+        e2e=seen.percentiles(_times(document, "e2el", completed)),
         prompt=_lengths(document, "total_input_tokens", completed, None if detail is None else detail.prompts),
         output=_lengths(document, "total_output_tokens", completed, None if detail is None else detail.outputs),
-        requests_per_s=document.positive("request_throughput"),
-        output_tokens_per_s=document.positive("output_throughput"),
-        duration_s=duration_s,
-        differences=_DIFFERENCES,
+        requests_per_s=seen.requests_per_s,
+        output_tokens_per_s=seen.output_tokens_per_s,
+        duration_s=seen.duration_s,
+        differences=(*_DIFFERENCES, *seen.notes),
         problems=tuple(problem for problem in problems if problem),
     )
     return (load,)
+
+
+def _believed(
+    document: Node, detail: _Detail | None, completed: int, failed: int, asked: tuple[LoadKind, float | None]
+) -> Believed:
+    """Duration and rates as far as the requests' own times bear them out."""
+    kind, level = asked
+    mean_s, latencies = _seconds(document, "mean_e2el_ms"), None if detail is None else _latencies(document)
+    said = Said(
+        succeeded=completed,
+        duration_s=document.positive("duration"),
+        requests_per_s=document.positive("request_throughput"),
+        output_tokens_per_s=document.positive("output_throughput"),
+        output_tokens=document.positive("total_output_tokens"),
+        counts=() if detail is None else (len(detail.ttft_s),),
+        mean_s=mean_s or None,
+        longest_s=max(latencies) if latencies else _seconds(document, "p99_e2el_ms"),
+        span_s=_span_s(document, latencies),
+        lost=failed,
+        users=level if kind is LoadKind.USERS else None,
+        rate_per_s=level if kind is LoadKind.RATE else None,
+    )
+    return believed(said, document.source)
+
+
+def _span_s(document: Node, latencies: list[float] | None) -> float | None:
+    """From the first send to the last answer, where the file lists both."""
+    starts = document.numbers("start_times")
+    if not starts or latencies is None or len(starts) != len(latencies):
+        return None
+    return max(start + taken for start, taken in zip(starts, latencies, strict=True)) - min(starts)
 
 
 def _load(document: Node) -> tuple[LoadKind, float | None]:
