@@ -9,7 +9,7 @@ import pytest
 from scipy.special import log_softmax
 from scipy.stats import entropy
 
-from suffice.quality.distance import DocumentDistances, token_distances
+from suffice.quality.distance import DocumentDistances, distances_in_step, token_distances
 from suffice.stats.documents import document_mean, perplexity, perplexity_ratio
 
 
@@ -63,14 +63,25 @@ def test_tiny_divergences_are_not_lost() -> None:
     np.testing.assert_allclose(found.divergence, variance / 2, rtol=1e-3)
 
 
-def test_blocks_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_any_size_give_the_same() -> None:
     """How many rows are looked at together changes no number."""
     reference, candidate, truth = blocks(9, 300, 0.3)
     whole = token_distances(reference, candidate, truth)
-    monkeypatch.setattr("suffice.quality.distance._NUMBERS_AT_A_TIME", 600)
-    parted = token_distances(reference, candidate, truth)
-    np.testing.assert_array_equal(whole.divergence, parted.divergence)
-    np.testing.assert_array_equal(whole.candidate_loss, parted.candidate_loss)
+    parts = [token_distances(reference[i : i + 4], candidate[i : i + 4], truth[i : i + 4]) for i in (0, 4, 8)]
+    for name in ("divergence", "candidate_loss", "reference_loss", "same_top"):
+        np.testing.assert_array_equal(getattr(whole, name), np.concatenate([getattr(part, name) for part in parts]))
+
+
+def test_candidates_in_step_get_what_each_gets_alone() -> None:
+    """Two candidates whose reference is worked on once: to the last bit the distances of each on its own."""
+    reference, candidate, truth = blocks(8, 400, 0.3)
+    other = reference + np.float32(0.2) * candidate
+    together = distances_in_step(reference, [candidate, other, reference], truth)
+    for rows, found in zip((candidate, other, reference), together, strict=True):
+        alone = token_distances(reference, rows, truth)
+        for name in ("divergence", "candidate_loss", "reference_loss", "same_top"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(alone, name))
+    assert np.all(together[2].divergence == 0.0)
 
 
 def test_impossible_tokens() -> None:

@@ -252,7 +252,13 @@ class _Comparison:
         if reference is None or not known:
             return
         threads = job.options.threads or read_cpu_limits().usable_cpus
-        settings = EngineSettings(n_ctx=_ANY_CONTEXT, n_threads=threads, n_threads_batch=threads)
+        settings = EngineSettings(
+            n_ctx=_ANY_CONTEXT,
+            n_threads=threads,
+            n_threads_batch=threads,
+            # With it on, rounding depends on how a text is cut, by as much as eight bits differ from sixteen (docs/quality-statistics.md).
+            flash_attention="off",
+        )
         run = DistanceRun(
             engine=around.engine(),
             settings=settings,

@@ -1,4 +1,4 @@
-"""How far one model's next-token distributions are from another's on documents, both asked in step, memory flat."""
+"""How far models' next-token distributions are from a reference's on documents, all asked in step, memory flat."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from suffice.errors import EngineError, UsageError
-from suffice.quality.distance import token_distances
+from suffice.quality.distance import DocumentDistances, are_numbers, distances_in_step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
+    from suffice.errors import SufficeError
     from suffice.measure.engine.text_seam import TextSession, VocabularyFacts
-    from suffice.quality.distance import DocumentDistances
 
 _LEAST_CONTEXT: Final = 2
 
@@ -66,6 +66,85 @@ def check_same_vocabulary(reference: VocabularyFacts, candidate: VocabularyFacts
         )
 
 
+class DistancesInStep:
+    """A reference and several candidates that read the same windows in step, so that the reference reads each once for all of them.
+
+    ``found`` has the distances of each candidate by its key. A candidate that fails, or whose logits are no numbers, is left out from
+    there on: ``lost`` says why, and its distances so far stay unused. What the reference raises ends all.
+    """
+
+    def __init__(self, reference: TextSession, candidates: Mapping[str, TextSession]) -> None:
+        self._reference = reference
+        self._candidates = dict(candidates)
+        self.found = {key: DocumentDistances() for key in candidates}
+        self.lost: dict[str, SufficeError] = {}
+        for key, session in candidates.items():
+            try:
+                check_same_vocabulary(reference.facts.vocabulary, session.facts.vocabulary)
+            except UsageError as error:
+                self._lose(key, error)
+
+    def read(
+        self,
+        documents: Iterable[tuple[str, Sequence[int]]],
+        *,
+        windows: Callable[[int, int], Iterable[Window]] = document_windows,
+    ) -> Iterator[int]:
+        """Read documents (name and tokens), window by window; after each, the number of tokens that were read for it.
+
+        A name that comes again adds to its document. Where the vocabulary wants a token at the beginning of a sequence, it takes the
+        place of a later window's first one, as llama-perplexity does.
+
+        Raises:
+            EngineError: the reference failed.
+        """
+        vocabulary = self._reference.facts.vocabulary
+        bos = vocabulary.bos if vocabulary.adds_bos else None
+        for name, tokens in documents:
+            sessions = [self._reference, *self._candidates.values()]
+            n_ctx = min(session.facts.n_ctx for session in sessions)
+            for window in windows(len(tokens), n_ctx):
+                if not self._candidates:
+                    return
+                read = list(tokens[window.start : window.end])
+                if bos is not None and window.start > 0:
+                    read[0] = bos
+                self._read_window(name, read, window.scored_from - window.start)
+                yield len(read)
+
+    def _read_window(self, name: str, tokens: list[int], scored_from: int) -> None:
+        """Score the tokens from ``scored_from`` on; the sessions may make blocks of different sizes."""
+        reference = _Rows(self._reference, tokens[:-1], scored_from - 1)
+        rows = {key: _Rows(session, tokens[:-1], scored_from - 1) for key, session in self._candidates.items()}
+        position = scored_from
+        while position < len(tokens):
+            left = self._left(rows)
+            if not left:
+                return
+            count = min(reference.left(), *left.values())
+            taken = reference.take(count)
+            blocks = {key: one.take(count) for key, one in rows.items()}
+            found = distances_in_step(taken, list(blocks.values()), tokens[position : position + count])
+            for key, distances in zip(blocks, found, strict=True):
+                self.found[key].add(name, distances)
+            position += count
+
+    def _left(self, rows: dict[str, _Rows]) -> dict[str, int]:
+        """Rows at hand of each candidate; one that fails is lost, and taken out of ``rows``."""
+        left = {}
+        for key in tuple(rows):
+            try:
+                left[key] = rows[key].left()
+            except EngineError as error:
+                self._lose(key, error)
+                del rows[key]
+        return left
+
+    def _lose(self, key: str, error: SufficeError) -> None:
+        self.lost[key] = error
+        del self._candidates[key]
+
+
 def measure_distances(
     reference: TextSession,
     candidate: TextSession,
@@ -76,36 +155,17 @@ def measure_distances(
 ) -> Iterator[str]:
     """Add the distances of documents (name and tokens) to ``found``, window by window; after each, the name of its document.
 
-    Where the vocabulary wants a token at the beginning of a sequence, it takes the place of a later window's first one, as
-    llama-perplexity does.
-
     Raises:
         UsageError: the vocabularies differ.
         EngineError: one of the engines failed.
     """
-    check_same_vocabulary(reference.facts.vocabulary, candidate.facts.vocabulary)
-    n_ctx = min(reference.facts.n_ctx, candidate.facts.n_ctx)
-    vocabulary = reference.facts.vocabulary
-    bos = vocabulary.bos if vocabulary.adds_bos else None
+    in_step = DistancesInStep(reference, {"": candidate})
+    in_step.found[""] = found
     for name, tokens in documents:
-        for window in windows(len(tokens), n_ctx):
-            read = list(tokens[window.start : window.end])
-            if bos is not None and window.start > 0:
-                read[0] = bos
-            _add_window(found, name, (reference, candidate), read, window.scored_from - window.start)
+        for _ in in_step.read([(name, tokens)], windows=windows):
             yield name
-
-
-def _add_window(
-    found: DocumentDistances, name: str, sessions: tuple[TextSession, TextSession], tokens: list[int], scored_from: int
-) -> None:
-    """Score the tokens from ``scored_from`` on; the two sessions may make blocks of different sizes."""
-    first, second = (_Rows(session, tokens[:-1], scored_from - 1) for session in sessions)
-    position = scored_from
-    while position < len(tokens):
-        count = min(first.left(), second.left())
-        found.add(name, token_distances(first.take(count), second.take(count), tokens[position : position + count]))
-        position += count
+        if in_step.lost:
+            raise in_step.lost[""]
 
 
 class _Rows:
@@ -121,6 +181,8 @@ class _Rows:
             block = next(self._blocks, None)
             if block is None:
                 raise EngineError("an engine made fewer logits than there are tokens")
+            if not are_numbers(block.rows):
+                raise EngineError("the model's logits are no numbers; its weights are damaged")
             self._rows = block.rows
         return len(self._rows)
 
