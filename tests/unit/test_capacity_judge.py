@@ -10,7 +10,7 @@ import pytest
 from helpers.capacity_runs import answered, judge_of, queue_rows, seen_at, under_way, waits_s
 from suffice.model.capacity import Criterion, Judge, LevelVerdict, is_gone, score_of
 from suffice.model.load_metrics import Limits
-from suffice.model.load_request import Outcome
+from suffice.model.load_request import Outcome, RequestRow
 from suffice.units import NANOSECONDS_PER_SECOND
 
 SECOND = NANOSECONDS_PER_SECOND
@@ -112,3 +112,73 @@ def test_criteria_that_are_none_are_refused(limits: Limits, share: float) -> Non
     """No limit, or all attempts: no number of requests could show that."""
     with pytest.raises(ValueError, match="criterion"):
         Criterion(limits=limits, share=share)
+
+
+def two_token_rows(rate_per_s: float, count: int, seed: int) -> list[RequestRow]:
+    """A queue whose answers have two tokens, the second 10 ms after the first, however long they waited."""
+    rows = queue_rows(waits_s(rate_per_s, count, seed))
+    return [
+        replace(
+            row,
+            chunk_ns=(row.end_ns, row.end_ns + SECOND // 100),
+            chunk_events=(1, 1),
+            output_tokens=2,
+            end_ns=row.end_ns + SECOND // 100,
+        )
+        for row in rows
+    ]
+
+
+def rate_judge(limits: Limits, rate_per_s: float) -> Judge:
+    """A judge of an open loop."""
+    return Judge(
+        criteria=(Criterion(limits=limits, share=0.95),), risk_holds=0.025, risk_fails=0.003, rate_per_s=rate_per_s
+    )
+
+
+@pytest.mark.parametrize("limits", [Limits(tpot_s=0.1), Limits(ttft_s=600.0)])
+def test_limits_that_nobody_can_miss_yet_are_no_good_sign_of_a_growing_queue(limits: Limits) -> None:
+    """72 requests at 1.5 times what the server can do, all within the limits: the level looks bad; at half of it, good."""
+    beyond, within = two_token_rows(1.5, 72, 4), two_token_rows(0.5, 72, 4)
+    bad = rate_judge(limits, 1.5).judgement(beyond, beyond[-1].end_ns)
+    good = rate_judge(limits, 0.5).judgement(within, within[-1].end_ns)
+
+    assert bad.counts[0].kept == bad.counts[0].counted == 72
+    assert not bad.good
+    assert good.good
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_level_does_not_hold_while_its_queue_may_grow(seed: int) -> None:
+    """1.1 times what the server can do, and a limit on TPOT that all 400 attempts keep: undecided, or failed; at 0.6 of it, it holds."""
+    beyond, within = two_token_rows(1.1, 400, seed), two_token_rows(0.6, 400, seed)
+    limits = Limits(tpot_s=0.1)
+
+    assert rate_judge(limits, 1.1).judgement(beyond, beyond[-1].end_ns).verdict is not LevelVerdict.HOLDS
+    assert rate_judge(limits, 0.6).judgement(within, within[-1].end_ns).verdict is LevelVerdict.HOLDS
+
+
+def test_attempts_that_may_have_missed_keep_a_level_from_holding() -> None:
+    """60 of 300 answers whose tokens nobody counted: what is known holds, the level does not; as answers of one token they do no harm."""
+    rows = two_token_rows(0.3, 300, 1)
+    uncounted = [replace(row, output_tokens=None) if row.index % 5 == 0 else row for row in rows]
+    single = [
+        replace(row, output_tokens=1, chunk_ns=row.chunk_ns[:1], chunk_events=(1,)) if row.index % 5 == 0 else row
+        for row in rows
+    ]
+    judge = rate_judge(Limits(tpot_s=0.1), 0.3)
+    found, other = judge.judgement(uncounted, rows[-1].end_ns), judge.judgement(single, rows[-1].end_ns)
+
+    assert (found.counts[0].unknown, found.counts[0].undetermined) == (60, 60)
+    assert found.verdict is LevelVerdict.UNDECIDED
+    assert found.because == "60 of 300 attempts lack a time that a limit is about"
+    assert judge.is_hopeless(found, 600)
+    assert (other.counts[0].unknown, other.counts[0].undetermined) == (0, 60)
+    assert other.verdict is LevelVerdict.HOLDS
+
+
+def test_a_few_attempts_that_may_have_missed_are_outvoted() -> None:
+    """Two of 400 without a count: even if both had missed, 95 % are proven."""
+    rows = [replace(row, output_tokens=None) if row.index in {50, 250} else row for row in two_token_rows(0.3, 400, 1)]
+
+    assert rate_judge(Limits(tpot_s=0.1), 0.3).judgement(rows, rows[-1].end_ns).verdict is LevelVerdict.HOLDS

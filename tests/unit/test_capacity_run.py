@@ -39,10 +39,15 @@ if TYPE_CHECKING:
     from suffice.load.mock_server import MockRequest
 
 SERVICE_S = 0.02
+LONG_SERVICE_S = (
+    0.04  # where a verdict is asserted: what this machine may be late by without a doubt of it (20 ms) decides nothing
+)
 
 
-def slots(count: int, after: Callable[[int], Answer | None] = lambda _: None) -> Callable[[MockRequest], Answer]:
-    """A server that runs so many requests at a time, each for SERVICE_S; ``after`` may answer in its own way, by the request's number."""
+def slots(
+    count: int, after: Callable[[int], Answer | None] = lambda _: None, service_s: float = SERVICE_S
+) -> Callable[[MockRequest], Answer]:
+    """A server that runs so many requests at a time, each for a time; ``after`` may answer in its own way, by the request's number."""
     free_s = [0.0] * count
 
     def answer(request: MockRequest) -> Answer:
@@ -52,17 +57,17 @@ def slots(count: int, after: Callable[[int], Answer | None] = lambda _: None) ->
         now_s = time.perf_counter()
         slot = min(range(count), key=free_s.__getitem__)
         begins_s = max(free_s[slot], now_s)
-        free_s[slot] = begins_s + SERVICE_S
-        return Pace(ttft_s=begins_s - now_s + SERVICE_S / 2, gap_s=SERVICE_S / 2, tokens=2).answer()
+        free_s[slot] = begins_s + service_s
+        return Pace(ttft_s=begins_s - now_s + service_s / 2, gap_s=service_s / 2, tokens=2).answer()
 
     return answer
 
 
 def plan(**changes: Any) -> CapacityPlan:  # noqa: ANN401  # any field of a plan
-    """Users of a server, whose first text must come before one whole service has been waited for."""
+    """Users of a server, with a limit that no machine is too busy for."""
     fields: dict[str, Any] = {
         "of": CapacityOf.USERS,
-        "criteria": (Criterion(limits=Limits(ttft_s=0.9 * SERVICE_S), share=0.7),),
+        "criteria": (Criterion(limits=Limits(ttft_s=5.0), share=0.7),),
         "requests": 50,
         "duration_s": 20.0,
         "timeout_s": 5.0,
@@ -91,12 +96,16 @@ def search(answer: Callable[[MockRequest], Answer], **changes: Any) -> CapacityR
 
 @pytest.fixture(scope="module")
 def two_slots() -> CapacityResult:
-    """A search on a server with two slots."""
-    return search(slots(2))
+    """A search on a server with two slots: the first text takes half a service, the limit is 0.9 of one."""
+    criteria = (Criterion(limits=Limits(ttft_s=0.9 * LONG_SERVICE_S), share=0.7),)
+    return search(slots(2, service_s=LONG_SERVICE_S), criteria=criteria)
 
 
 def test_users_beyond_the_slots_wait(two_slots: CapacityResult) -> None:
-    """Two users are served at once and a third waits for one of them: no more than two hold, and what fails is more than two."""
+    """Two users are served at once and a third waits for one of them: no more than two hold, and what fails is more than two.
+
+    A machine that is too busy leaves levels undecided, for the client was late; it makes none of them fail or hold.
+    """
     found = two_slots.capacity
 
     assert found.held is None or found.held <= 2  # 1 where this machine was too busy to prove 2
@@ -126,7 +135,7 @@ def test_the_text_and_the_picture(two_slots: CapacityResult, tmp_path: Path) -> 
     text = capacity_text(two_slots)
     write_capacity_chart(tmp_path / "c.svg", two_slots)
 
-    assert "TTFT within 18.0 ms for 70 % of the attempts" in text
+    assert "TTFT within 36.0 ms for 70 % of the attempts" in text
     assert text.count("looks ") + text.count("holds") + text.count("FAILS") + text.count("undecided") >= len(
         two_slots.levels
     )
@@ -175,7 +184,7 @@ def test_a_server_of_errors_is_no_slow_server() -> None:
 )
 def test_a_server_that_breaks_in_the_middle_ends_the_search(trouble: Answer, words: str) -> None:
     """From the seventieth request on it only fails, also when asked alone: the level is undecided, those before it are kept."""
-    found = search(slots(2, lambda index: trouble if index >= 70 else None), timeout_s=0.15)
+    found = search(slots(2, lambda index: trouble if index >= 70 else None), timeout_s=0.3)
 
     assert found.status is CapacityStatus.UNDECIDED
     assert "lone request" in (found.ended_early or "")
@@ -247,7 +256,7 @@ USERS = (
     "--find-capacity",
     "users",
     "--ttft-limit",
-    "18ms",
+    "5s",
     "--percentile",
     "70",
     "--requests",

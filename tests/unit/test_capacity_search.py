@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.capacity_runs import judge_of, judged, queue_rows, waits_s
-from suffice.model.capacity import LevelVerdict
+from suffice.model.capacity import Criterion, Judge, LevelVerdict
 from suffice.model.capacity_search import CapacityOf, SearchSettings, Tried, Try, capacity_of, next_try
+from suffice.model.load_metrics import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,3 +154,30 @@ def test_the_capacity_of_a_simulated_queue_is_bracketed(seed: int) -> None:
     assert found.held is not None
     assert found.failed is not None
     assert 0.25 < found.held < 0.70 < found.failed < 1.4
+
+
+@pytest.mark.parametrize(("limits", "start"), [(Limits(tpot_s=0.1), 0.2), (Limits(ttft_s=600.0), 3.0)])
+def test_limits_that_cannot_be_missed_end_the_search_at_saturation(limits: Limits, start: float) -> None:
+    """M/D/1 with a service of a second, TPOT alone or a TTFT of ten minutes: below one request/s it holds, above it fails."""
+    calls = 0
+
+    def oracle(following: Try) -> Tried:
+        nonlocal calls
+        calls += 1
+        rate_per_s = following.level
+        rows = [
+            replace(row, chunk_ns=(row.end_ns, row.end_ns + 1000), chunk_events=(1, 1), output_tokens=2)
+            for row in queue_rows(waits_s(rate_per_s, 1020 if following.thorough else 92, calls), warm_up=20)
+        ]
+        criterion = Criterion(limits=limits, share=0.95)
+        judge = Judge(criteria=(criterion,), risk_holds=0.01, risk_fails=0.003, rate_per_s=rate_per_s)
+        found = judged(rows, judge, looks=1.6)
+        return Tried(level=rate_per_s, verdict=found.verdict, good=found.good, thorough=following.thorough)
+
+    tried = searched(oracle, of_rate(start))
+    found = capacity_of(tried)
+
+    assert found.held is not None
+    assert found.failed is not None
+    assert 0.3 < found.held < 1.0 < found.failed < 1.7
+    assert max(one.level for one in tried) < 4.0

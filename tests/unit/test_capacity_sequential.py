@@ -9,7 +9,16 @@ import pytest
 
 from helpers.capacity_runs import judge_of, judged, queue_rows, waits_s
 from suffice.model.capacity import LevelVerdict
-from suffice.stats.sequential import ShareVerdict, correlation_time, falls_behind, log_evidence, share_verdict
+from suffice.stats.sequential import (
+    ShareVerdict,
+    correlation_time,
+    falls_behind,
+    keeps_up,
+    log_evidence,
+    looks_growing,
+    queue_growth,
+    share_verdict,
+)
 
 RISK = 0.05
 
@@ -77,11 +86,18 @@ def test_the_correlation_time_of_known_series() -> None:
     assert correlation_time([1.0] * 40 + [math.inf] * 40) > 20
 
 
-@pytest.mark.parametrize(("rate_per_s", "limit_s"), [(0.5, 2.06), (0.7, 4.10), (0.85, 9.10)])
-def test_requests_of_a_queue_are_not_taken_for_independent_ones(rate_per_s: float, limit_s: float) -> None:
-    """M/D/1 with the limit at the P95 of its waits (long simulations): 50 levels, each wrong answer at most as often as allowed."""
+@pytest.mark.parametrize(("rate_per_s", "limit_s", "asked"), [(0.5, 2.06, None), (0.7, 4.10, 0.7), (0.85, 9.10, 0.85)])
+def test_requests_of_a_queue_are_not_taken_for_independent_ones(
+    rate_per_s: float, limit_s: float, asked: float | None
+) -> None:
+    """M/D/1 with the limit at the P95 of its waits (long simulations): 50 levels, each wrong answer at most as often as allowed.
+
+    With the rate known, attempts far from their limit count as independent once the queue is proven to be kept up with.
+    """
     verdicts = [
-        judged(queue_rows(waits_s(rate_per_s, 320, seed), warm_up=20), judge_of(limit_s + 1.0)).verdict
+        judged(
+            queue_rows(waits_s(rate_per_s, 320, seed), warm_up=20), judge_of(limit_s + 1.0, rate_per_s=asked)
+        ).verdict
         for seed in range(50)
     ]
 
@@ -115,3 +131,56 @@ def test_a_server_that_falls_behind_is_seen_and_one_that_keeps_up_is_not() -> No
 
     assert grows >= 55
     assert stable == 0
+
+
+def waits_in_gaps(rate_per_s: float, count: int, seed: int) -> list[float]:
+    """The waits of a queue in mean gaps between its arrivals."""
+    return [wait_s * rate_per_s for _, wait_s in waits_s(rate_per_s, count, seed)]
+
+
+def test_a_queue_at_saturation_is_seldom_said_to_be_kept_up_with() -> None:
+    """M/D/1 at exactly the rate that its server can do: looked at 32, 64, ... 512 waits, a wrong yes at most as often as allowed."""
+    wrong = sum(keeps_up(waits_in_gaps(1.0, 512, seed), 1.0, risk=RISK) for seed in range(200))
+
+    assert wrong / 200 <= RISK + 3 * math.sqrt(RISK * (1 - RISK) / 200)
+
+
+def test_a_queue_far_from_saturation_is_told_from_one_beyond_it() -> None:
+    """At 0.6 of what the server can do it keeps up, at 1.3 it never does; after 80 requests most of each look like what they are."""
+    assert sum(keeps_up(waits_in_gaps(0.6, 256, seed), 1.0, risk=0.02) for seed in range(50)) >= 48
+    assert not any(keeps_up(waits_in_gaps(1.3, 256, seed), 1.0, risk=0.02) for seed in range(50))
+    assert sum(looks_growing(waits_in_gaps(0.6, 80, seed), 1.0) for seed in range(50)) <= 2
+    assert sum(looks_growing(waits_in_gaps(1.3, 80, seed), 1.0) for seed in range(50)) >= 45
+
+
+def test_half_of_all_queues_at_saturation_look_as_if_they_grew() -> None:
+    """The line between good and bad looks is the rate that the server can just do: of 400 such queues half are on either side."""
+    growing = sum(looks_growing(waits_in_gaps(1.0, 96, seed), 1.0) for seed in range(400))
+
+    assert 0.40 < growing / 400 < 0.60
+
+
+def test_long_answers_that_differ_are_no_growing_queue() -> None:
+    """Prompts take 10 to 25 gaps to read, many at a time: no wait is short, and the queue does not grow."""
+    chance = random.Random(5)  # noqa: S311  # a simulation that can be repeated
+    waits = [chance.uniform(10, 25) for _ in range(1024)]
+
+    assert keeps_up(waits, 1.0, risk=0.01)
+    assert not looks_growing(waits, 1.0)
+
+
+def test_constant_gaps_leave_next_to_no_growth_to_chance() -> None:
+    """Each request waits a twentieth of a gap longer than the one before: seen, and the same waits without the slope are kept up with."""
+    level = [3.0 + 0.1 * (index % 3) for index in range(200)]
+    slope = [wait + 0.05 * index for index, wait in enumerate(level)]
+
+    assert keeps_up(level, 0.0, risk=0.01)
+    assert looks_growing(slope, 0.0)
+    assert not keeps_up(slope, 0.0, risk=0.01)
+
+
+def test_a_handful_of_waits_says_nothing_of_a_queue() -> None:
+    """Thirty-one waits: neither growing nor kept up with."""
+    assert queue_growth([0.0] * 31, 1.0) is None
+    assert not looks_growing([float(index) for index in range(31)], 1.0)
+    assert not keeps_up([0.0] * 31, 1.0, risk=0.5)

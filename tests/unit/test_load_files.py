@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +18,7 @@ from suffice.load.trace import load_trace, trace_asks
 from suffice.model.demand import Lengths
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 MOONCAKE = """{"timestamp": 1000, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47]}
 {"timestamp": 0, "input_length": 6, "output_length": 500, "hash_ids": [46]}
@@ -251,3 +253,55 @@ def test_lengths_of_a_demand_are_drawn_from_it() -> None:
     assert all(len((ask.prompt or "").split()) == ask.prompt_tokens for ask in asks[:50])
     content = Content(prompt_tokens=40, prompt_lengths=lengths, output_tokens=8)
     assert longest_exchange(content) == 2 * longest_length(lengths) + 8 + 128
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"timestamp": 0, "input_length": 1000000000, "output_length": 3}',
+        '{"timestamp": 0, "input_length": 3, "output_length": 1000000000}',
+        '{"arrival_s": 0, "prompt": "a", "output_tokens": 2000001}',
+        '{"arrival_s": 0, "prompt_tokens": 2000001}',
+        f'{{"timestamp": 0, "input_length": {"9" * 30}, "output_length": 3}}',
+        f'{{"timestamp": {"9" * 30}, "input_length": 3, "output_length": 3}}',
+    ],
+)
+def test_lengths_beyond_any_context_are_refused_by_their_line(tmp_path: Path, line: str) -> None:
+    """A number of a wrong unit or column: the second line is named, nothing is made of such a length, and nothing crashes."""
+    fine = '{"timestamp": 0, "input_length": 2000000, "output_length": 3}\n'
+    with pytest.raises(
+        UsageError, match=r"t\.jsonl line 2: (input_length|output_length|output_tokens|prompt_tokens|timestamp)"
+    ) as caught:
+        load_trace(written(tmp_path / "t.jsonl", fine + line))
+
+    assert len(str(caught.value)) < 1000
+    assert load_trace(written(tmp_path / "t.jsonl", fine))[0].prompt_tokens == 2_000_000
+
+
+def test_lengths_beyond_any_context_are_refused_everywhere(tmp_path: Path) -> None:
+    """In Azure's form and in a file of prompts by their line, on the command line by their flag."""
+    azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,4808,10\n2023-11-16 18:17:05.27,3180,1000000000\n"
+    with pytest.raises(UsageError, match=r"t\.csv line 3: GeneratedTokens"):
+        load_trace(written(tmp_path / "t.csv", azure))
+    with pytest.raises(UsageError, match=r"p\.jsonl line 1: the output length"):
+        next(prompts_of(written(tmp_path / "p.jsonl", '{"prompt": "a", "output_tokens": 1000000000}'), None))
+    with pytest.raises(UsageError, match="--output-tokens 1000000000"):
+        next(made_prompts(3, 1_000_000_000, seed=1))
+
+
+def test_a_trace_in_the_wrong_unit_of_time_is_refused(tmp_path: Path) -> None:
+    """Arrivals in nanoseconds would be waited for for years."""
+    lines = "".join(f'{{"timestamp": {at}, "input_length": 3, "output_length": 3}}\n' for at in (0, 10**17))
+    with pytest.raises(UsageError, match="more than a year"):
+        load_trace(written(tmp_path / "t.jsonl", lines))
+
+
+@pytest.mark.parametrize("read", [load_trace, lambda path: next(prompts_of(path, None))])
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
+def test_what_is_no_regular_file_is_refused_at_once(read: Callable[[Path], object], kind: str, tmp_path: Path) -> None:
+    """A pipe without a writer, a folder, a device without an end: one sentence, and nobody waits."""
+    path = {"pipe": tmp_path / "pipe", "folder": tmp_path, "device": Path("/dev/zero")}[kind]
+    if kind == "pipe":
+        os.mkfifo(path)
+    with pytest.raises(UsageError, match=r"not a regular file|a folder"):
+        read(path)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +20,6 @@ from suffice.model.load_metrics import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from suffice.load.result import LoadResult
 
@@ -110,3 +111,24 @@ def test_a_file_without_certificates_is_refused(server: str, tmp_path: Path) -> 
 
     with pytest.raises(UsageError, match=r"--ca-file .*empty\.pem"):
         loaded(server, path)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device", "nothing"])
+def test_certificates_come_from_a_regular_file_only(server: str, kind: str, tmp_path: Path) -> None:
+    """A pipe without a writer, a folder, a device without an end, a path that is not there: one sentence, and nobody waits."""
+    path = {"pipe": tmp_path / "pipe", "folder": tmp_path, "device": Path("/dev/zero"), "nothing": tmp_path / "no"}[
+        kind
+    ]
+    if kind == "pipe":
+        os.mkfifo(path)
+
+    with pytest.raises(UsageError, match=str(path)):
+        loaded(server, path)
+
+
+def test_comments_between_certificates_may_be_in_any_script(server: str, tmp_path: Path) -> None:
+    """Bundles name their issuers in their own letters."""
+    path = tmp_path / "bundle.pem"
+    path.write_text(f"# Főtanúsítvány\n{CERTIFICATE}", encoding="utf-8")
+
+    assert loaded(server, path).summary.succeeded == 3

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suffice.load.wire import ChunkDecoder, LengthDecoder, WireTransport
+from suffice.load.wire import ChunkDecoder, LengthDecoder, NotHttpError, WireTransport
 
 
 @settings(max_examples=150)
@@ -114,3 +114,39 @@ def test_answers_in_every_framing(content: bytes, body: bytes) -> None:
 def test_what_is_no_http_is_an_error_of_the_server(content: bytes) -> None:
     """Nothing hangs, nothing crashes, and nothing is taken for an answer."""
     assert isinstance(answer_of(content), httpx.TransportError)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok",
+        b"\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\nok",
+    ],
+)
+def test_heads_of_careless_servers_are_read(content: bytes) -> None:
+    """Lines that end without a carriage return, an empty line before the status, and a coding that is none (RFC 9112, 2.2)."""
+    found = answer_of(content)
+
+    assert isinstance(found, httpx.Response)
+    assert found.content == b"ok"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"SSH-2.0-OpenSSH\r\n\r\n",
+        b"\x00\x00\x12\x04\x00",
+        b"HTTP/1.1 99999999999 X\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 500\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 20_000,
+    ],
+)
+def test_what_is_no_http_is_told_from_a_server_that_hangs_up(content: bytes) -> None:
+    """Another protocol, impossible statuses and lengths, codings that nobody asked for, heads without an end."""
+    assert isinstance(answer_of(content), NotHttpError)
+    hung_up = answer_of(b"HTTP/1.1 200 OK\r\nContent-Le")
+    assert isinstance(hung_up, httpx.RemoteProtocolError)
+    assert not isinstance(hung_up, NotHttpError)

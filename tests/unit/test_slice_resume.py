@@ -14,7 +14,7 @@ from suffice.errors import ModelFileError, OutputError, RecordError, UsageError
 from suffice.loaders.shape_model import ShapeModel
 from suffice.measure.engine.fake import FakeBehaviour
 from suffice.measure.request import RunRequest, SliceChoice
-from suffice.measure.slice_run import run_shape
+from suffice.measure.slice_run import run_shape, shortening_words
 from suffice.model.slice_plan import plan_again
 from suffice.records.store import record_from
 
@@ -237,3 +237,14 @@ def test_a_resumed_run_still_says_that_weights_were_not_repacked(tmp_path: Path)
     full = measured(bench, asked, replace(cut, complete=False, settings=settings))
 
     assert any("without repacking" in warning for warning in full.warnings)
+
+
+def test_a_budget_that_suffices_is_not_asked_for_again() -> None:
+    """80 s are advised to who gave 20; who gave 80 hears nothing of 80, or of 82, which is the same estimate once more."""
+    assert shortening_words("prompt", 2048, 512, 79.2, 20.0).endswith(
+        "to fit the budget of 20 s; all of it takes about --budget 80s"
+    )
+    for needed_s in (60.0, 80.0, 82.0):
+        words = shortening_words("prompt", 2048, 512, needed_s, 80.0)
+        assert "--budget" not in words
+        assert "512 tokens instead of 2048" in words

@@ -64,7 +64,8 @@ def what_of(what: str | None, concurrency: int | None, rate: float | None) -> Ca
     from suffice.model.capacity_search import CapacityOf
 
     if what is not None and what not in list(CapacityOf):
-        raise UsageError(f"--find-capacity searches for {' or '.join(CapacityOf)}, not {what!r}")
+        shown = "an address" if "/" in what or "@" in what else repr(what)  # which may hold a password
+        raise UsageError(f"--find-capacity searches for {' or '.join(CapacityOf)}, not {shown}")
     if concurrency is not None and rate is not None:
         raise UsageError("--concurrency and --rate are two kinds of load; give one of them to begin with")
     found = CapacityOf.USERS if concurrency is not None else CapacityOf.RATE

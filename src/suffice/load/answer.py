@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +118,10 @@ def _tool_arguments(calls: object) -> str:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    """A count; servers of some languages write whole numbers as 3.0. What no machine could have counted is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.maxsize:
+        return None
+    return int(value) if value == int(value) else None
 
 
 def _usage(value: object) -> Usage | None:
@@ -147,6 +151,8 @@ def _timings(value: object) -> ServerTimings | None:
 
 
 def _seconds(milliseconds: object) -> float | None:
-    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float) or not milliseconds > 0:
+    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
+        return None
+    if not 0 < milliseconds <= sys.maxsize:
         return None
     return milliseconds / MILLISECONDS_PER_SECOND

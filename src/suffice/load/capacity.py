@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from suffice import __version__
 from suffice.load.capacity_level import Level, level_result
-from suffice.load.capacity_plan import BRIEF_REQUESTS, settings_of
+from suffice.load.capacity_plan import brief_requests, settings_of
 from suffice.load.capacity_progress import LevelProgress
 from suffice.load.capacity_result import CapacityResult, LevelResult
 from suffice.load.probe import probe
@@ -183,6 +183,11 @@ class _Search:
             words = ", ".join(f"{count} {reason}" for reason, count in level.failures.items())
             self._change(idle=level, ended_early=f"one user alone got no answer ({words})")
             return None
+        if any(one.limits.tpot_s is not None for one in self._plan.criteria) and level.tpot is None:
+            words = ", ".join(f"{count} of {level.succeeded}: {reason}" for reason, count in level.untimed.items())
+            because = f"no answer to one user alone has a TPOT ({words}), so that no limit on it can be judged"
+            self._change(idle=level, ended_early=because)
+            return None
         return level
 
     async def _try(self, following: Try) -> bool:
@@ -203,7 +208,7 @@ class _Search:
 
     def _level_of(self, following: Try, number: int) -> Level:
         plan = self._plan
-        requests = plan.requests if following.thorough else min(BRIEF_REQUESTS, plan.requests)
+        requests = plan.requests if following.thorough else brief_requests(plan)
         seed = plan.seed + number
         if plan.of is CapacityOf.USERS:
             users = round(following.level)
@@ -246,13 +251,17 @@ class _Search:
         """
         left = 1 - self._plan.confidence
         turn = 1 + sum(level.thorough for level in self._result.levels)
-        bursts = self._plan.burstiness if self._plan.arrivals is Arrivals.GAMMA else 1.0
+        variations = {
+            Arrivals.CONSTANT: 0.0,
+            Arrivals.POISSON: 1.0,
+            Arrivals.GAMMA: 1 / math.sqrt(self._plan.burstiness),
+        }
         return Judge(
             criteria=self._plan.criteria,
             risk_holds=left / (turn * (turn + 1)),
             risk_fails=left / self._plan.most_probes,
             rate_per_s=rate_per_s,
-            variation=1 / math.sqrt(bursts),
+            variation=variations[self._plan.arrivals],
         )
 
     async def _run(self, level: Level, head: str) -> LevelResult | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from suffice.load.capacity_result import CriterionResult, LevelResult, Metric, lengths_of, metric_of
 from suffice.model.capacity import Judge, Judgement, LevelVerdict, is_gone
-from suffice.model.load_checks import check_client, doubts
+from suffice.model.load_checks import doubts, lateness_ns, untimed_words, with_early_first_text, without_lateness
 from suffice.model.load_metrics import Limits, Window, summarize
 from suffice.model.load_request import Outcome, RequestRow
 
@@ -44,8 +45,8 @@ def level_result(level: Level, run: LoadRun, started_at: str) -> LevelResult:
     """What a level's run amounts to. Where the client was the bottleneck only "holds" can be believed, and only at the full rate."""
     rows = run.rows
     judged = level.judge.judgement(rows, run.ended_ns)
-    client = check_client(rows, run.client.lags_s, run.client.cpu_share)
-    verdict, because = _believed(judged, client)
+    client = run.client_check
+    verdict, because = _believed(level, judged, client, run)
     window = Window(from_ns=run.sending_from_ns, until_ns=run.sending_until_ns, unsteady=None)
     summary = summarize(rows, Limits(), window)
     attempts = [row for row in rows if not row.warm_up and row.outcome is not Outcome.INTERRUPTED]
@@ -56,7 +57,8 @@ def level_result(level: Level, run: LoadRun, started_at: str) -> LevelResult:
         users=level.plan.concurrency,
         thorough=level.thorough,
         verdict=verdict,
-        good=judged.good and not client.sent_too_little,  # lateness of the client makes nothing look good
+        # Too low a rate is another level. Users who pause look as good as they do to the client, and prove nothing.
+        good=judged.good and not (client.sent_too_little and level.plan.rate_per_s is not None),
         because=because,
         criteria=tuple(_criterion(count) for count in judged.counts),
         achieved_rate_per_s=client.achieved_rate_per_s,
@@ -73,23 +75,42 @@ def level_result(level: Level, run: LoadRun, started_at: str) -> LevelResult:
         length_s=window.length_s,
         client_is_bottleneck=client.is_bottleneck,
         client_reasons=client.reasons,
-        warnings=tuple(doubts(rows, prompts_are_unique=False)),
+        client_starved=client.starved,
+        warnings=_warnings(level, answers, rows),
         started_at=started_at,
         seed=level.plan.seed,
         prompt_tokens=lengths_of([row.prompt_tokens for row in answers]),
         output_tokens=lengths_of([row.output_tokens for row in answers]),
         most_requests=level.plan.requests,
         most_s=level.plan.duration_s,
+        untimed=dict(Counter(str(row.untimed) for row in answers if row.untimed is not None)),
     )
 
 
-def _believed(judged: Judgement, client: ClientCheck) -> tuple[LevelVerdict, str]:
-    """The verdict that is left when the client's own lateness, which makes all times longer, may be part of it."""
+def _warnings(level: Level, answers: Sequence[RequestRow], rows: Sequence[RequestRow]) -> tuple[str, ...]:
+    """What a reader should know; where a limit is on TPOT also which answers have none, whatever the reason."""
+    limited = any(one.limits.tpot_s is not None for one in level.judge.criteria)
+    lacking = untimed_words(answers, of=len(answers)) if limited else []
+    return tuple(dict.fromkeys([*lacking, *doubts(rows, prompts_are_unique=False)]))
+
+
+def _believed(level: Level, judged: Judgement, client: ClientCheck, run: LoadRun) -> tuple[LevelVerdict, str]:
+    """The verdict that is left when the client's own lateness may be part of the times.
+
+    It makes nothing look good but TPOT, so that "holds" is believed at the full load where it also holds with TPOT at the client's expense,
+    and "fails" where it also fails with all the lateness that there was taken off.
+    """
     if not client.is_bottleneck:
         return judged.verdict, judged.because
     if judged.verdict is LevelVerdict.HOLDS and not client.sent_too_little:
-        return judged.verdict, judged.because
-    return LevelVerdict.UNDECIDED, f"the client was the bottleneck: {'; '.join(client.reasons)}"
+        worst = level.judge.judgement(with_early_first_text(run.rows, client), run.ended_ns)
+        if worst.verdict is LevelVerdict.HOLDS:
+            return judged.verdict, f"in spite of the client, which makes times longer only: {client.complaint}"
+    if judged.verdict is LevelVerdict.FAILS and not any(row.outcome is Outcome.CLIENT for row in run.rows):
+        best = level.judge.judgement(without_lateness(run.rows, client), run.ended_ns - lateness_ns(client))
+        if best.verdict is LevelVerdict.FAILS:
+            return best.verdict, f"{best.because}, also without the lateness of the client"
+    return LevelVerdict.UNDECIDED, client.complaint
 
 
 def _metric(attempts: Sequence[RequestRow], time_s: Callable[[RequestRow], float | None]) -> Metric | None:
@@ -108,4 +129,5 @@ def _criterion(count: CriterionCount) -> CriterionResult:
         low=None if interval is None else interval.low,
         high=None if interval is None else interval.high,
         verdict=count.verdict,
+        unknown=count.unknown,
     )

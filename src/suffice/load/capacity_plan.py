@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.load.capacity_result import CapacitySettings
 from suffice.load.settings import Arrivals
+from suffice.stats.percentiles import samples_needed
 
 if TYPE_CHECKING:
     from suffice.load.endpoint import Endpoint
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from suffice.model.capacity import Criterion
     from suffice.model.capacity_search import CapacityOf
 
-BRIEF_REQUESTS: Final = 60
+_BRIEF_REQUESTS: Final = 60
+_BRIEF_SHARE: Final = 0.5  # of a level at length, at most: a look that takes as long as a proof is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,16 @@ class CapacityPlan:
     spawned: str | None = None
 
 
+def brief_requests(plan: CapacityPlan) -> int:
+    """How many requests a level has that is tried by what it looks like: as many as the highest percentile of its limits needs.
+
+    With fewer its sample cannot even hold the percentile (72 for P95, 368 for P99). No more than half of a level at length, as long as
+    that leaves the usual 60: P99.9 would need 3688.
+    """
+    needed = max(samples_needed(one.share) for one in plan.criteria)
+    return min(plan.requests, max(_BRIEF_REQUESTS, min(needed, round(_BRIEF_SHARE * plan.requests))))
+
+
 def settings_of(plan: CapacityPlan, content: Content, endpoint: Endpoint, salt: str = "") -> CapacitySettings:
     """What decides a search, before the server was looked at."""
     return CapacitySettings(
@@ -60,7 +72,7 @@ def settings_of(plan: CapacityPlan, content: Content, endpoint: Endpoint, salt: 
         start=plan.start,
         requests=plan.requests,
         duration_s=plan.duration_s,
-        brief_requests=BRIEF_REQUESTS,
+        brief_requests=brief_requests(plan),
         warm_up=plan.warm_up,
         arrivals=plan.arrivals,
         burstiness=plan.burstiness,

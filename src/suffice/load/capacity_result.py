@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -102,6 +102,7 @@ class CriterionResult:
     low: float | None
     high: float | None
     verdict: str
+    unknown: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +111,8 @@ class LevelResult:
 
     Times count from the schedule in an open loop. ``cut_off`` requests were under way when enough had been seen and were not waited for.
     ``prompt_tokens`` and ``output_tokens`` are of successes and None where the server counted none. ``most_requests`` and ``most_s`` are
-    what the level was given at most; None in files of earlier versions, which had no lengths either.
+    what the level was given at most; None in files of earlier versions, which had no lengths either. ``untimed`` has the answers without
+    TPOT by reason. ``client_starved``: the client was late because all CPUs of its machine were busy.
     """
 
     level: float
@@ -142,6 +144,8 @@ class LevelResult:
     output_tokens: CountedLengths | None = None
     most_requests: int | None = None
     most_s: float | None = None
+    untimed: dict[str, int] = field(default_factory=dict)
+    client_starved: bool = False
 
     @property
     def tried(self) -> Tried:
@@ -187,7 +191,7 @@ class CapacitySettings:
         Not which words were drawn, nor how many levels there are and how long each of them at most.
         """
         varying: dict[str, Any] = {"prompt_salt": "", "most_probes": 1, "accepted": None, "model": None}
-        varying.update(requests=1, duration_s=1.0)
+        varying.update(requests=1, duration_s=1.0, brief_requests=1)
         if self.spawned is not None:
             varying["url"] = ""
         same_model = self.model == other.model or None in (self.model, other.model)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urljoin, urlsplit, urlunsplit
 
 from suffice.errors import UsageError
 from suffice.load.settings import Accepted, Api
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from suffice.load.settings import Ask
 
 _PATHS: Final = {Api.CHAT: "/chat/completions", Api.COMPLETIONS: "/completions"}
+_LEAST_SECRET_CHARACTERS: Final = 6  # of a query's value: shorter ones are versions, and their letters are everywhere
 _HIDDEN: Final = "[key]"
 
 
@@ -50,6 +52,15 @@ class Endpoint:
         return self.base + _PATHS[self.api]
 
     @property
+    def is_here(self) -> bool:
+        """Whether the address is this machine's own (loopback): server and client then share its CPUs."""
+        host = urlsplit(self.base).hostname or ""
+        try:
+            return ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return host == "localhost" or host.endswith(".localhost")
+
+    @property
     def headers(self) -> dict[str, str]:
         """What goes with every request.
 
@@ -64,11 +75,22 @@ class Endpoint:
         return headers
 
     def without_secrets(self, text: str) -> str:
-        """A server's words with the key taken out: some repeat it in their complaint."""
-        for secret in (self.key, self.query):
+        """A server's words with the key and the query taken out: some repeat them, whole or in parts, in their complaint."""
+        values = [value for _, value in parse_qsl(self.query) if len(value) >= _LEAST_SECRET_CHARACTERS]
+        for secret in (self.key, self.query, *values, *map(quote, values)):
             if secret:
                 text = text.replace(secret, _HIDDEN)
         return text
+
+    def led_to(self, location: str) -> str:
+        """Where a redirect leads, without credentials and query; empty when its address cannot be read."""
+        try:
+            parts = urlsplit(urljoin(self.base + "/", location))
+            place = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+            port = "" if parts.port is None else f":{parts.port}"
+        except ValueError:
+            return ""
+        return self.without_secrets(f"{parts.scheme}://{place}{port}{parts.path}")
 
 
 def endpoint_of(

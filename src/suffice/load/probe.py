@@ -77,6 +77,8 @@ def _refuse(row: RequestRow, endpoint: Endpoint) -> None:
     if row.outcome is Outcome.NO_CONNECTION:
         hint = "" if "TLS" in row.detail else "; is it running?"
         raise UsageError(f"no server answers at {endpoint.shown}: {row.detail}{hint}")
+    if row.http_status is not None and HTTPStatus.MULTIPLE_CHOICES <= row.http_status < HTTPStatus.BAD_REQUEST:
+        raise UsageError(f"{endpoint.shown}: {row.detail}")
     if row.http_status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         raise UsageError(
             f"{endpoint.shown} refuses access ({row.detail}); put the key in an environment variable and name it with --api-key-env"

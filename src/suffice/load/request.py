@@ -14,6 +14,7 @@ import httpx
 
 from suffice.load.answer import error_in
 from suffice.load.transcript import MAX_DETAIL_CHARACTERS, Transcript
+from suffice.load.wire import NotHttpError
 from suffice.model.load_request import Outcome, RequestRow
 from suffice.report.tables import one_line
 from suffice.units import KIB
@@ -72,6 +73,7 @@ class Exchange:
     def lengths(self, prompt_tokens: int | None, output_tokens: int | None) -> None:
         """What was asked for, to be compared with what came."""
         self._fixed |= {"asked_prompt_tokens": prompt_tokens, "asked_output_tokens": output_tokens}
+        self._transcript.asked_tokens = output_tokens
 
     async def run(
         self, client: httpx.AsyncClient, endpoint: Endpoint, body: dict[str, Any], timeout_s: float
@@ -103,8 +105,14 @@ class Exchange:
         try:
             self._status = response.status_code
             if response.status_code >= HTTPStatus.MULTIPLE_CHOICES:
-                detail = await _error_text(response)
+                detail = await _error_text(response, endpoint)
                 self._verdict = (Outcome.HTTP_ERROR, f"status {response.status_code}: {detail}")
+                return
+            if (coding := _coding(response)) is not None:
+                self._verdict = (
+                    Outcome.GARBAGE,
+                    f"the body is compressed ({coding}), which holds tokens back and was not asked for",
+                )
                 return
             if not self._streams(response):
                 self._verdict = await _not_a_stream(response)
@@ -143,16 +151,11 @@ class Exchange:
         """What a failed connection means; the library's own words can hold addresses and are not repeated."""
         if self._transcript.over:
             return self._transcript.outcome(broken=False)
-        cause: BaseException | None = error
-        while cause is not None:
-            if isinstance(cause, OSError) and cause.errno in _OUT_OF_FILES:
-                return Outcome.CLIENT, f"this machine has no more sockets or memory for them ({cause.strerror})"
-            if isinstance(cause, ssl.SSLError):
-                return (
-                    Outcome.NO_CONNECTION,
-                    f"no TLS with the server ({cause.reason}); name its certificate with --ca-file if it is to be trusted",
-                )
-            cause = cause.__cause__ or cause.__context__
+        known = _resources_or_tls(error)
+        if known is not None:
+            return known
+        if isinstance(error, NotHttpError):
+            return Outcome.GARBAGE, str(error)
         if isinstance(error, httpx.ConnectError):
             return Outcome.NO_CONNECTION, "the connection was refused or the name is unknown"
         if self._status is None:
@@ -178,8 +181,35 @@ class Exchange:
         )
 
 
-async def _error_text(response: httpx.Response) -> str:
+def _resources_or_tls(error: Exception) -> tuple[Outcome, str] | None:
+    """What lies behind an error of the connection, when it is this machine's want of resources, or TLS."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _OUT_OF_FILES:
+            return Outcome.CLIENT, f"this machine has no more sockets or memory for them ({cause.strerror})"
+        if isinstance(cause, ssl.SSLError):
+            return (
+                Outcome.NO_CONNECTION,
+                f"no TLS with the server ({cause.reason}); name its certificate with --ca-file if it is to be trusted",
+            )
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _coding(response: httpx.Response) -> str | None:
+    """How a body is compressed; None when it is not."""
+    coding = response.headers.get("content-encoding", "").strip().lower()
+    return None if coding in ("", "identity") else coding[:20]
+
+
+async def _error_text(response: httpx.Response, endpoint: Endpoint) -> str:
     """The server's complaint, as far as it is readable."""
+    if response.has_redirect_location:
+        return (
+            f"it redirects to {endpoint.led_to(response.headers['location'])}, which is not followed; give that address"
+        )
+    if (coding := _coding(response)) is not None:
+        return f"the explanation is compressed ({coding})"
     content = await start_of(response)
     text = content.decode("utf-8", errors="replace").strip()
     try:

@@ -56,6 +56,7 @@ class LoadResult:
     probe_rows: tuple[RequestRow, ...]
     rows: tuple[RequestRow, ...]
     ramp: tuple[RampPart, ...] = ()
+    in_spite: Attainment | None = None  # what was kept in spite of a late client
     contradictions: tuple[str, ...] = ()  # with physics, where a record of the machine was given
 
     @property
@@ -98,6 +99,7 @@ def document(result: LoadResult) -> dict[str, Any]:
         "requests_per_second": summary.requests_per_second,
         "attainment": None if summary.attainment is None else summary.attainment.share,
         "attainment_detail": None if summary.attainment is None else _attainment(summary.attainment),
+        "attainment_in_spite_of_client": None if result.in_spite is None else _attainment(result.in_spite),
         "goodput_requests_per_second": summary.goodput_requests_per_second,
         "window": {
             "length_s": summary.window.length_s,
@@ -106,7 +108,11 @@ def document(result: LoadResult) -> dict[str, Any]:
             "unsteady": summary.window.unsteady,
         },
         "ramp": [_part(part) for part in result.ramp] or None,
-        "client": {**asdict(result.client), "is_bottleneck": result.client.is_bottleneck},
+        "client": {
+            **asdict(result.client),
+            "is_bottleneck": result.client.is_bottleneck,
+            "starved": result.client.starved,
+        },
         "server_check": None if result.server is None else asdict(result.server),
         "contradictions": list(result.contradictions),
         "warnings": list(result.warnings),

@@ -18,14 +18,17 @@ from suffice.load.schedule import arrivals_s
 from suffice.load.settings import MAX_REQUESTS, Accepted, Loop
 from suffice.load.watch import ClientReadings, Watch
 from suffice.load.wire import WireTransport
+from suffice.loaders.files import read_small_file
+from suffice.model.load_checks import HostCheck, check_client
 from suffice.model.load_request import Outcome
-from suffice.units import NANOSECONDS_PER_SECOND
+from suffice.units import MIB, NANOSECONDS_PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from suffice.load.endpoint import Endpoint
     from suffice.load.settings import Ask, LoadPlan
+    from suffice.model.load_checks import ClientCheck
     from suffice.model.load_request import RequestRow
 
     Progress = Callable[[int, int], None]
@@ -34,6 +37,7 @@ _PROGRESS_S: Final = 1.0
 _LOOK_S: Final = 0.25
 _LOOK_SHARE: Final = 0.02  # of the time may go into looking: judging must not make the client late
 _MOST_REFUSALS: Final = 20
+_MAX_CERTIFICATES_BYTES: Final = 16 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,13 @@ class LoadRun:
     ended_ns: int
     interrupted: bool
     ended_early: str | None = None
+    server_is_here: bool = False
+
+    @property
+    def client_check(self) -> ClientCheck:
+        """What is to be thought of the client."""
+        host = HostCheck(busy_share=self.client.host_busy_share, server_is_here=self.server_is_here)
+        return check_client(self.rows, self.client.lags_s, self.client.cpu_share, host)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +158,7 @@ class LoadRunner:
             ended_ns=self._now_ns(),
             interrupted=self._interrupted,
             ended_early=self._ended_early(),
+            server_is_here=self._endpoint.is_here,
         )
 
     def _ended_early(self) -> str | None:
@@ -295,8 +307,10 @@ def _tls(endpoint: Endpoint) -> ssl.SSLContext:
     """What is trusted: the system's certificates (SSL_CERT_FILE is OpenSSL's variable for others) and those of ``--ca-file``."""
     context = ssl.create_default_context()
     if endpoint.ca_file is not None:
+        certificates = read_small_file(endpoint.ca_file, limit_bytes=_MAX_CERTIFICATES_BYTES, error=UsageError)
         try:
-            context.load_verify_locations(cafile=endpoint.ca_file)
-        except (OSError, ssl.SSLError):
+            # Comments between certificates hold names in any script; the certificates are ASCII.
+            context.load_verify_locations(cadata=certificates.encode("ascii", errors="replace").decode("ascii"))
+        except (ValueError, ssl.SSLError):  # empty, or no PEM
             raise UsageError(f"--ca-file {endpoint.ca_file} holds no certificates in PEM form") from None
     return context

@@ -19,9 +19,10 @@ from suffice.load.result import LoadResult, LoadSettings
 from suffice.load.runner import LoadRun, LoadRunner, new_client
 from suffice.load.settings import Loop
 from suffice.load.trace import load_trace, trace_asks
-from suffice.model.load_checks import check_client, check_server, doubts
-from suffice.model.load_metrics import Limits, Window, summarize
+from suffice.model.load_checks import check_server, doubts, with_early_first_text
+from suffice.model.load_metrics import Limits, Window, attainment, keeps_to, summarize
 from suffice.model.load_ramp import ramp_parts
+from suffice.model.load_request import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from suffice.load.endpoint import Endpoint
     from suffice.load.settings import Ask, LoadPlan
     from suffice.model.demand import Lengths
+    from suffice.model.load_checks import ClientCheck
+    from suffice.model.load_metrics import Attainment
     from suffice.model.load_ramp import RampPart
 
 _WORD_TOKENS: Final = 2  # most tokens of a made word
@@ -207,12 +210,13 @@ def interruptible(stop: Callable[[], None]) -> Iterator[None]:
 def summed_up(run: LoadRun, found: Probe, settings: LoadSettings, started_at: str, *, unique: bool) -> LoadResult:
     """The result of a run."""
     window = Window(from_ns=run.sending_from_ns, until_ns=run.sending_until_ns, unsteady=_unsteady(settings.plan, run))
+    client = run.client_check
     return LoadResult(
         suffice_version=__version__,
         started_at=started_at,
         settings=settings,
         summary=summarize(run.rows, settings.limits, window),
-        client=check_client(run.rows, run.client.lags_s, run.client.cpu_share),
+        client=client,
         server=check_server(run.rows),
         warnings=(*found.warnings, *doubts(run.rows, prompts_are_unique=unique)),
         interrupted=run.interrupted,
@@ -220,7 +224,17 @@ def summed_up(run: LoadRun, found: Probe, settings: LoadSettings, started_at: st
         probe_rows=found.rows,
         rows=run.rows,
         ramp=_ramp(run, settings),
+        in_spite=_in_spite(run, client, settings.limits),
     )
+
+
+def _in_spite(run: LoadRun, client: ClientCheck, limits: Limits) -> Attainment | None:
+    """The attempts that kept the limits in spite of a late client; None when it kept up, sent too little, or there are no limits."""
+    if not client.is_bottleneck or client.sent_too_little or not limits.given:
+        return None
+    pairs = zip(run.rows, with_early_first_text(run.rows, client), strict=True)
+    worst = [early if keeps_to(row, limits) else row for row, early in pairs]
+    return attainment([row for row in worst if not row.warm_up and row.outcome is not Outcome.INTERRUPTED], limits)
 
 
 def _ramp(run: LoadRun, settings: LoadSettings) -> tuple[RampPart, ...]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-import math
+import sys
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from suffice.errors import UsageError
-from suffice.load.prompts import block_words, made_prompt, read_jsonl
+from suffice.load.prompts import MAX_TOKENS, block_words, made_prompt, read_jsonl
 from suffice.load.settings import MAX_REQUESTS, Ask
 from suffice.loaders.files import read_small_file
-from suffice.units import MIB, MILLISECONDS_PER_SECOND
+from suffice.report.tables import one_line, shortened
+from suffice.units import MIB, MILLISECONDS_PER_SECOND, SECONDS_PER_DAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _MAX_TRACE_BYTES: Final = 256 * MIB
 BLOCK_TOKENS: Final = 512  # of a prompt to one of the hash_ids in Mooncake's published traces
 _AZURE: Final = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
+_LONGEST_S: Final = 366 * SECONDS_PER_DAY
+_SHOWN_CHARACTERS: Final = 40
 _FRACTION_DIGITS: Final = 6  # what datetime reads; Azure writes seven
 
 
@@ -60,6 +63,10 @@ def load_trace(path: Path) -> tuple[Arrival, ...]:
         raise UsageError(f"{path} holds {len(arrivals)} arrivals, more than the {MAX_REQUESTS} that one run may send")
     arrivals.sort(key=lambda arrival: arrival.at_s)
     start_s = arrivals[0].at_s
+    if arrivals[-1].at_s - start_s > _LONGEST_S:
+        raise UsageError(
+            f"{path}: its arrivals span more than a year; 'timestamp' is in milliseconds, 'arrival_s' in seconds"
+        )
     return tuple(replace(arrival, at_s=arrival.at_s - start_s) for arrival in arrivals)
 
 
@@ -138,7 +145,7 @@ def _blocks(value: object, where: str) -> tuple[int, ...]:
 
 
 def _number(value: object, name: str, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.maxsize:
         raise UsageError(f"{where}: {name} {value!r} is not a number from 0 on")
     return float(value)
 
@@ -148,6 +155,9 @@ def _length(value: object, name: str, where: str) -> int:
         length = int(value) if isinstance(value, str) else value
     except ValueError:
         length = None
-    if isinstance(length, bool) or not isinstance(length, int) or length < 0:
-        raise UsageError(f"{where}: {name} {value!r} is not a whole number from 0 on")
+    if isinstance(length, bool) or not isinstance(length, int) or not 0 <= length <= MAX_TOKENS:
+        shown = shortened(str(value), _SHOWN_CHARACTERS)
+        raise UsageError(
+            f"{where}: {name} {one_line(shown)} is not a whole number from 0 to {MAX_TOKENS}, the longest of any context"
+        )
     return max(1, length)  # no request has an empty prompt, and none generates nothing

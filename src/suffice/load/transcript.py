@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from typing import Final
 
 MAX_DETAIL_CHARACTERS: Final = 200
+_TOKENS_PER_CHARACTER: Final = 4  # at most: a token is at least a byte, and a character at most four
+_UNSEEN_TOKENS: Final = 64  # special tokens and halves of characters are counted and not shown
 
 
 class Transcript:
@@ -32,6 +34,9 @@ class Transcript:
         self._bytes = 0
         self._last_id: tuple[str, str] | None = None
         self._notes: list[str] = []
+        self.asked_tokens: int | None = (
+            None  # the length that was asked for; so many may have been generated, seen or not
+        )
 
     @property
     def over(self) -> bool:
@@ -88,7 +93,9 @@ class Transcript:
         """How the answer ended, and what to say about it; ``broken``: the connection ended before the body did."""
         if self._failure is not None:
             return self._failure[0], self._failure[1]
-        if self._bytes and not self._events and not broken:
+        if not self._bytes and not broken:
+            return Outcome.EMPTY, "the answer has no body"
+        if not self._events and not broken:
             return Outcome.GARBAGE, "the body holds no events"
         if not self._done and (broken or self._finish_reason is None or self._parser.inside_event):
             return Outcome.CUT_OFF, f"the stream ended after {sum(self._chunk_events)} text events without an end mark"
@@ -112,6 +119,7 @@ class Transcript:
             "chunk_events": tuple(self._chunk_events),
             "finish_reason": self._finish_reason,
             "output_tokens": tokens,
+            "stated_output_tokens": None if usage is None else usage.output_tokens,
             "token_source": source,
             "prompt_tokens": None if usage is None else usage.prompt_tokens,
             "cached_tokens": cached,
@@ -123,9 +131,17 @@ class Transcript:
         }
 
     def _tokens(self) -> tuple[int | None, TokenSource | None]:
-        """The server's count. 0 tokens for an answer with text is no count, and events are none either."""
-        if self._usage is not None and self._usage.output_tokens:
+        """The server's count. 0 tokens for an answer with text is no count, more than it can have is none, and events are none either."""
+        if self._usage is not None and self._is_count(self._usage.output_tokens):
             return self._usage.output_tokens, TokenSource.USAGE
-        if self._timings is not None and self._timings.predicted_tokens:
+        if self._timings is not None and self._is_count(self._timings.predicted_tokens):
             return self._timings.predicted_tokens, TokenSource.TIMINGS
         return None, None
+
+    def _is_count(self, tokens: int | None) -> bool:
+        """Whether so many tokens can have been generated. While text is still to come nothing speaks against a number."""
+        characters = self._characters["answer"] + self._characters["reasoning"]
+        hidden = 0 if self._usage is None else self._usage.reasoning_tokens or 0
+        most = _TOKENS_PER_CHARACTER * characters + _UNSEEN_TOKENS + min(hidden, tokens or 0)
+        over = self.over or self._finish_reason is not None
+        return bool(tokens) and (not over or (tokens or 0) <= max(most, self.asked_tokens or 0))

@@ -7,6 +7,7 @@ is the difference between 200 requests a second that are timed to a millisecond 
 from __future__ import annotations
 
 import asyncio
+import re
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,8 +25,13 @@ _READ_BYTES: Final = 64 * KIB
 _MAX_HEAD_BYTES: Final = 64 * KIB
 _MAX_SIZE_LINE_BYTES: Final = 4 * KIB
 _PORTS: Final = {"http": 80, "https": 443}
+_STATUS: Final = re.compile(rb"[1-9][0-9]{2}")
 _HEXADECIMAL: Final = 16
 _BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+
+
+class NotHttpError(httpx.RemoteProtocolError):
+    """What came is not HTTP/1, or breaks its rules; the message is ours and repeats nothing of it."""
 
 
 class WireTransport(httpx.AsyncBaseTransport):
@@ -41,7 +47,8 @@ class WireTransport(httpx.AsyncBaseTransport):
             httpx.ConnectError: no connection, or no TLS on it.
             httpx.ConnectTimeout: none within the time for connecting.
             httpx.ReadError: the connection broke.
-            httpx.RemoteProtocolError: the server hung up, or does not speak HTTP.
+            httpx.RemoteProtocolError: the server hung up.
+            NotHttpError: it does not speak HTTP/1.
         """
         trace: Trace = request.extensions.get("trace", _no_trace)
         reader, writer = await self._connect(request, trace)
@@ -87,19 +94,39 @@ def _head_of(request: httpx.Request) -> bytes:
 async def _read_head(reader: asyncio.StreamReader) -> tuple[int, list[tuple[bytes, bytes]]]:
     """Status and headers of the answer; interim answers (1xx) are passed over."""
     while True:
-        try:
-            lines = (await reader.readuntil(b"\r\n\r\n"))[:-4].split(b"\r\n")
-        except asyncio.IncompleteReadError as error:
-            raise httpx.RemoteProtocolError("the server hung up") from error
-        except asyncio.LimitOverrunError as error:
-            raise httpx.RemoteProtocolError("the head of the answer has no end") from error
+        lines = await _head_lines(reader)
         parts = lines[0].split(b" ", 2)
-        if not parts[0].startswith(b"HTTP/1.") or len(parts) < 2 or not parts[1].isdigit():  # noqa: PLR2004  # version and status
-            raise httpx.RemoteProtocolError("the answer is not HTTP/1")
+        if not parts[0].startswith(b"HTTP/1.") or len(parts) < 2 or not _STATUS.fullmatch(parts[1]):  # noqa: PLR2004  # version and status
+            raise NotHttpError("the answer is not HTTP/1")
         status = int(parts[1])
+        if status == HTTPStatus.SWITCHING_PROTOCOLS:
+            raise NotHttpError("the server switches to another protocol, which was not asked for")
         if status >= HTTPStatus.OK:
             pairs = (line.split(b":", 1) for line in lines[1:] if b":" in line)
             return status, [(name.strip(), value.strip()) for name, value in pairs]
+
+
+async def _head_lines(reader: asyncio.StreamReader) -> list[bytes]:
+    """The lines of a head, the first of which is not empty; some servers end them without a carriage return."""
+    lines: list[bytes] = []
+    size = 0
+    while True:
+        try:
+            line = await reader.readuntil(b"\n")
+        except asyncio.IncompleteReadError as error:
+            if error.partial and not lines and not error.partial.startswith(b"HTTP/"[: len(error.partial)]):
+                raise NotHttpError("the answer is not HTTP/1") from error
+            raise httpx.RemoteProtocolError("the server hung up") from error
+        except asyncio.LimitOverrunError as error:
+            raise NotHttpError("the head of the answer has no end") from error
+        size += len(line)
+        if size > _MAX_HEAD_BYTES:
+            raise NotHttpError("the head of the answer has no end")
+        line = line.rstrip(b"\r\n")
+        if line:
+            lines.append(line)
+        elif lines:
+            return lines
 
 
 class Decoder:
@@ -167,7 +194,7 @@ class ChunkDecoder(Decoder):
 
     def _keep(self, content: bytes) -> None:
         if len(content) > _MAX_SIZE_LINE_BYTES:
-            raise httpx.RemoteProtocolError("a chunk's size has no end")
+            raise NotHttpError("a chunk's size has no end")
         self._rest = content
 
     def _line(self, line: bytes) -> None:
@@ -180,7 +207,7 @@ class ChunkDecoder(Decoder):
         except ValueError:
             size = -1
         if size < 0 or not digits.isalnum():
-            raise httpx.RemoteProtocolError("a chunk has no size")
+            raise NotHttpError("a chunk has no size")
         self._trailer = size == 0
         self._left = size + 2 if size else 0
 
@@ -193,13 +220,16 @@ class ChunkDecoder(Decoder):
 def _decoder(status: int, headers: httpx.Headers) -> Decoder:
     if status in _BODILESS:
         return LengthDecoder(0)
-    if "chunked" in headers.get("transfer-encoding", "").lower():
+    coding = headers.get("transfer-encoding", "").strip().lower()
+    if coding not in ("", "chunked", "identity"):
+        raise NotHttpError("the body has a transfer coding that was not asked for")
+    if coding == "chunked":
         return ChunkDecoder()
     length = headers.get("content-length")
     if length is None:
         return Decoder()
     if not (length.isascii() and length.isdigit()):
-        raise httpx.RemoteProtocolError("the body's length is no number")
+        raise NotHttpError("the body's length is no number")
     return LengthDecoder(int(length))
 
 

@@ -42,6 +42,7 @@ SLOW_DISK_BYTES_PER_S: Final = 200 * MEGA
 WANTED_PROMPT_REPETITIONS: Final = 6
 # Bandwidth, loading and the search for settings take their part of a budget before the repetitions.
 BUDGET_SAFETY: Final = 1.6
+LEAST_MORE: Final = 1.25  # times the present budget: what is advised where that was too short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +68,12 @@ def shortening_warnings(request: RunRequest, taken: Lengths, prefill_token_s: fl
     if not request.lengths_stated:
         return []
     needed_s = 2 * WANTED_PROMPT_REPETITIONS * max(request.prompt_tokens, request.depth) * prefill_token_s
+    # The present budget was too short, whatever the estimate says: what came before the repetitions took more than was planned.
+    enough_s = max(needed_s * BUDGET_SAFETY * request.budget_factor, LEAST_MORE * request.budget_s)
     lengths = (("prompt", request.prompt_tokens, taken.prompt_tokens), ("depth", request.depth, taken.depth))
     return [
         f"the {what} was shortened from {asked} to {left} tokens to fit the budget of {request.budget_s:g} s; "
-        f"all of it takes about --budget {math.ceil(needed_s * BUDGET_SAFETY * request.budget_factor)}s"
+        f"all of it takes about --budget {math.ceil(enough_s)}s"
         for what, asked, left in lengths
         if left < asked
     ]

@@ -6,15 +6,25 @@ counts the quick ones first. A request that is under way and already later than 
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from suffice.model.load_metrics import Limits, keeps_to
-from suffice.model.load_request import Outcome, RequestRow
+from suffice.model.load_request import Outcome, RequestRow, Untimed
 from suffice.stats.proportions import wilson_interval
-from suffice.stats.sequential import ShareVerdict, correlation_time, falls_behind, log_evidence, share_verdict
+from suffice.stats.sequential import (
+    ShareVerdict,
+    correlation_time,
+    falls_behind,
+    keeps_up,
+    log_evidence,
+    looks_growing,
+    share_verdict,
+)
 from suffice.units import NANOSECONDS_PER_SECOND
 
 if TYPE_CHECKING:
@@ -23,6 +33,10 @@ if TYPE_CHECKING:
     from suffice.stats.estimate import Interval
 
 _HOPELESS: Final = 0.5  # of the evidence that a verdict needs
+_NEAR: Final = (
+    0.5  # of a limit: with exponential waits whose P95 is at the limit, the slowest 15 % are above 0.63 of it
+)
+_GROWING: Final = "first texts wait longer and longer: the queue seems to grow"
 _GONE: Final = 20  # requests in a row that found no server: it is not slow, it is not there
 
 
@@ -50,7 +64,10 @@ class Criterion:
 class CriterionCount:
     """How a criterion stands: of ``counted`` attempts in a row, ``kept`` kept its limits; they are worth ``independent`` ones.
 
-    ``undetermined`` attempts lack a time that a limit is about and are in no count.
+    ``undetermined`` attempts lack a time that a limit is about and are in no count. ``unknown`` is how many of them may have missed it:
+    not answers of one token, which have no time per token. "Holds" is said only where it would be said if all of these had missed.
+    ``proving`` is what the attempts are worth for "holds" once the queue is known to be kept up with: more than ``independent`` where
+    none of them comes near the limits.
     """
 
     criterion: Criterion
@@ -59,6 +76,8 @@ class CriterionCount:
     undetermined: int
     independent: float
     verdict: ShareVerdict
+    unknown: int = 0
+    proving: float = 0.0
 
     @property
     def attained(self) -> float | None:
@@ -76,17 +95,21 @@ class CriterionCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """A level so far: the verdict, why, and the counts. ``good``: the shares are what is asked for, proven or not."""
+    """A level so far: the verdict, why, and the counts. ``good``: the shares are what is asked for, proven or not.
+
+    ``growing``: the queue looks as if the server could not keep up. Limits that nobody misses yet are then no good sign.
+    """
 
     verdict: LevelVerdict
     because: str
     counts: tuple[CriterionCount, ...]
+    growing: bool = False
 
     @property
     def good(self) -> bool:
-        """Whether every share that was seen is at least the one asked for, and none of it is disproved."""
+        """Whether every share that was seen is at least the one asked for, none of it is disproved, and the queue does not seem to grow."""
         seen = all(one.attained is not None and one.attained >= one.criterion.share for one in self.counts)
-        return self.verdict is not LevelVerdict.FAILS and seen
+        return self.verdict is not LevelVerdict.FAILS and seen and not self.growing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +117,10 @@ class Judge:
     """Judges one level. ``risk_holds`` and ``risk_fails`` are the chances allowed to a wrong "holds" and to a wrong "fails".
 
     ``rate_per_s`` is None in a closed loop, whose queue cannot grow. All criteria must hold, so that a wrong "holds" needs one of them
-    to be wrong: each has the whole risk (Berger, Technometrics 24, 1982). A wrong "fails" has several chances, which share it.
-    With fewer than ``least`` attempts nothing is said: one hiccup makes a handful of neighbours late.
+    to be wrong: each has the whole risk (Berger, Technometrics 24, 1982). That an open loop's queue does not grow is one of them: where it
+    grows every limit on TTFT is missed in the end, and one on TPOT alone never. A wrong "fails" has several chances, which share it.
+    ``variation`` is the arriving gaps' coefficient of variation. With fewer than ``least`` attempts nothing is said: one hiccup makes a
+    handful of neighbours late.
     """
 
     criteria: tuple[Criterion, ...]
@@ -114,26 +139,38 @@ class Judge:
         """
         measured = [row for row in rows if not row.warm_up]
         risk_fails = self.risk_fails / (len(self.criteria) + (self.rate_per_s is not None))
-        risks = (self.risk_holds, risk_fails)
-        counts = tuple(_count(measured, criterion, now_ns, risks, self.least) for criterion in self.criteria)
-        if is_gone(rows):
-            return Judgement(verdict=LevelVerdict.UNDECIDED, because="the server is not there any more", counts=counts)
+        waits = [] if self.rate_per_s is None else _waits(measured, now_ns, self.rate_per_s)
+        growing = looks_growing([wait for wait, _ in waits], self.variation)
+        known = [wait for wait, _ in itertools.takewhile(lambda wait: wait[1], waits)]
+        kept_up = None if self.rate_per_s is None else keeps_up(known, self.variation, risk=self.risk_holds)
+        looks = _Looks(
+            now_ns=now_ns, risk_holds=self.risk_holds, risk_fails=risk_fails, least=self.least, kept_up=kept_up
+        )
+        counts = tuple(_count(measured, criterion, looks) for criterion in self.criteria)
+        judged = partial(Judgement, counts=counts, growing=growing)
         failed = [one for one in counts if one.verdict is ShareVerdict.FAILS]
+        if is_gone(rows):
+            return judged(verdict=LevelVerdict.UNDECIDED, because="the server is not there any more")
         if failed:
-            return Judgement(verdict=LevelVerdict.FAILS, because=_missed_words(failed[0]), counts=counts)
+            return judged(verdict=LevelVerdict.FAILS, because=_missed_words(failed[0]))
         if self.rate_per_s is not None and _behind(measured, rows, self.rate_per_s, self.variation, risk_fails):
-            words = "it answers fewer requests than arrive: the queue grows"
-            return Judgement(verdict=LevelVerdict.FAILS, because=words, counts=counts)
-        if all(one.verdict is ShareVerdict.HOLDS for one in counts):
-            return Judgement(verdict=LevelVerdict.HOLDS, because="", counts=counts)
-        return Judgement(verdict=LevelVerdict.UNDECIDED, because="too few attempts to tell", counts=counts)
+            return judged(verdict=LevelVerdict.FAILS, because="it answers fewer requests than arrive: the queue grows")
+        if not all(one.verdict is ShareVerdict.HOLDS for one in counts):
+            return judged(verdict=LevelVerdict.UNDECIDED, because=_open_words(counts, growing))
+        if kept_up is not False:
+            return judged(verdict=LevelVerdict.HOLDS, because="")
+        because = _GROWING if growing else "the limits hold, and too few attempts tell that the queue does not grow"
+        return judged(verdict=LevelVerdict.UNDECIDED, because=because)
 
     def is_hopeless(self, judged: Judgement, planned: int) -> bool:
         """Whether ``planned`` attempts that go on as those so far would not decide either way, by far.
 
-        Only from a quarter of them on. Giving up early makes no answer wrong: an undecided level is none.
+        Only from a quarter of them on, and not while the queue seems to grow, which more of them prove. Giving up early makes no answer
+        wrong: an undecided level is none.
         """
-        if any(4 * one.counted < planned for one in judged.counts):
+        if judged.growing:
+            return False
+        if any(4 * (one.counted + one.undetermined) < planned for one in judged.counts):
             return False
         return any(
             max(
@@ -147,8 +184,12 @@ class Judge:
 
 def _projected(count: CriterionCount, planned: int, *, above: bool) -> float:
     """The evidence that ``planned`` attempts like those so far would give."""
-    trials = count.independent * planned / count.counted
-    return log_evidence(trials * count.kept / count.counted, trials, count.criterion.share, above=above)
+    if not count.counted:
+        return 0.0
+    counted = count.counted + (count.unknown if above else 0)
+    worth = max(count.independent, count.proving) if above else count.independent
+    trials = worth / count.counted * counted * planned / (count.counted + count.undetermined)
+    return log_evidence(min(trials, trials * count.kept / counted), trials, count.criterion.share, above=above)
 
 
 def is_gone(rows: Sequence[RequestRow]) -> bool:
@@ -157,33 +198,68 @@ def is_gone(rows: Sequence[RequestRow]) -> bool:
     return len(ended) == _GONE and all(row.outcome is Outcome.NO_CONNECTION for row in ended)
 
 
+def _open_words(counts: Sequence[CriterionCount], growing: bool) -> str:  # noqa: FBT001  # private
+    """Why nothing is proven yet."""
+    if growing:
+        return _GROWING
+    lacking = max(counts, key=lambda one: one.unknown)
+    if lacking.unknown:
+        return (
+            f"{lacking.unknown} of {lacking.counted + lacking.undetermined} attempts lack a time that a limit is about"
+        )
+    return "too few attempts to tell"
+
+
 def _missed_words(count: CriterionCount) -> str:
     return f"{count.counted - count.kept} of {count.counted} attempts miss the limits"
 
 
-def _count(
-    rows: Sequence[RequestRow], criterion: Criterion, now_ns: int, risks: tuple[float, float], least: int
-) -> CriterionCount:
-    scores, undetermined = [], 0
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Looks:
+    """How attempts are looked at: when, with which risks, from how many on, and whether the queue is known to be kept up with."""
+
+    now_ns: int
+    risk_holds: float
+    risk_fails: float
+    least: int
+    kept_up: bool | None  # None: a closed loop
+
+
+def _proving_time(scores: Sequence[float], looks: _Looks, time: float) -> float:
+    """How many attempts are worth one for the proof that limits hold; ``time``: as a series.
+
+    In a queue that is kept up with, only of those that come near their limit: attempts that are far from it, one and all, are late
+    together as little as they are late. Before that is known, quick attempts may be the beginning of a long queue.
+    """
+    return min(time, correlation_time([max(score, _NEAR) for score in scores])) if looks.kept_up is not None else time
+
+
+def _count(rows: Sequence[RequestRow], criterion: Criterion, looks: _Looks) -> CriterionCount:
+    scores, undetermined, unknown = [], 0, 0
     for row in rows:
-        score = score_of(row, criterion.limits, now_ns)
+        score = score_of(row, criterion.limits, looks.now_ns)
         if score is None:
             break
         if math.isnan(score):
             undetermined += 1
+            unknown += row.untimed is not Untimed.ONE_TOKEN
         else:
             scores.append(score)
     kept = sum(score <= 1 for score in scores)
     time = correlation_time(scores)
-    worth = (kept / time, len(scores) / time, criterion.share)
-    above, below = (share_verdict(*worth, risk=risk) for risk in risks)
+    near = _proving_time(scores, looks, time)
+    used = near if looks.kept_up else time
+    above = share_verdict(kept / used, (len(scores) + unknown) / used, criterion.share, risk=looks.risk_holds)
+    below = share_verdict(kept / time, len(scores) / time, criterion.share, risk=looks.risk_fails)
     return CriterionCount(
         criterion=criterion,
         kept=kept,
         counted=len(scores),
         undetermined=undetermined,
         independent=len(scores) / time,
-        verdict=_verdict(above, below) if len(scores) >= least else ShareVerdict.UNDECIDED,
+        verdict=_verdict(above, below) if len(scores) >= looks.least else ShareVerdict.UNDECIDED,
+        unknown=unknown,
+        proving=len(scores) / near,
     )
 
 
@@ -232,6 +308,17 @@ def _behind(
     arrivals = [row.scheduled_ns / NANOSECONDS_PER_SECOND for row in measured if row.scheduled_ns is not None]
     answered = [at_ns / NANOSECONDS_PER_SECOND for row in rows if (at_ns := _answered_ns(row)) is not None]
     return falls_behind(arrivals, answered, rate_per_s, variation=variation, risk=risk)
+
+
+def _waits(measured: Sequence[RequestRow], now_ns: int, rate_per_s: float) -> list[tuple[float, bool]]:
+    """From arrival to first text (or failure) in mean gaps, in the order of arrival, and whether it is known; else what it is so far."""
+    found = []
+    for row in measured:
+        if row.scheduled_ns is not None:
+            at_ns = row.end_ns if row.outcome is Outcome.TIMEOUT else _answered_ns(row)
+            waited_ns = (now_ns if at_ns is None else at_ns) - row.scheduled_ns
+            found.append((waited_ns / NANOSECONDS_PER_SECOND * rate_per_s, at_ns is not None))
+    return found
 
 
 def _answered_ns(row: RequestRow) -> int | None:

@@ -34,6 +34,17 @@ class TokenSource(StrEnum):
     TIMINGS = "server timings"
 
 
+class Untimed(StrEnum):
+    """Why an answer has no TPOT. ``ONE_TOKEN``: there is no such time, so that no limit on it can be missed; with all others it is unknown."""
+
+    ONE_TOKEN = "no token came after the first text"  # noqa: S105  # no password
+    NOT_COUNTED = "the server counted no tokens"
+    ZERO = "the server said 0 tokens"
+    TOO_MANY = "the server said more tokens than the text can have"
+    TOO_FEW = "the server said fewer tokens than came"
+    AT_ONCE = "all text came at once"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTimings:
     """What llama.cpp's server says about a request. Prompt tokens are those that were evaluated, not those in its cache."""
@@ -52,6 +63,7 @@ class RequestRow:
     ``scheduled_ns`` is the arrival asked for (open loop only), ``dispatched_ns`` when the client turned to it, ``start_ns`` when
     the first byte of the request was written on an open connection, ``connect_ns`` how long opening one took (a duration).
     ``chunk_ns`` are arrivals of reads that held generated text, ``chunk_events`` how many text events each of them held.
+    ``output_tokens`` is a count that can be true, ``stated_output_tokens`` what the server's usage said, true or not.
     """
 
     index: int
@@ -70,6 +82,7 @@ class RequestRow:
     finish_reason: str | None = None
     detail: str = ""
     output_tokens: int | None = None
+    stated_output_tokens: int | None = None
     token_source: TokenSource | None = None
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
@@ -148,6 +161,19 @@ class RequestRow:
         if after_first <= 0:
             return None
         return (self.chunk_ns[-1] - self.chunk_ns[0]) / NANOSECONDS_PER_SECOND / after_first
+
+    @property
+    def untimed(self) -> Untimed | None:
+        """Why an answer has no TPOT; None when it has one, or when there is no whole answer."""
+        if not self.succeeded or self.tpot_s is not None:
+            return None
+        if self.output_tokens is None:
+            stated = self.stated_output_tokens
+            return Untimed.NOT_COUNTED if stated is None else Untimed.TOO_MANY if stated else Untimed.ZERO
+        if len(self.chunk_ns) > 1:
+            return Untimed.TOO_FEW
+        # The end-of-text token may be counted and is not shown.
+        return Untimed.ONE_TOKEN if self.text_events == 1 and self.output_tokens <= 2 else Untimed.AT_ONCE  # noqa: PLR2004  # with the end
 
     @property
     def chunk_gaps_s(self) -> tuple[float, ...]:

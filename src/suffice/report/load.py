@@ -32,13 +32,24 @@ def load_text(result: LoadResult) -> str:
     if result.ended_early:
         parts.append(f"ENDED EARLY: {result.ended_early}.")
     if result.client.is_bottleneck:
-        parts.append(f"UNUSABLE: the client was the bottleneck: {'; '.join(result.client.reasons)}.")
+        parts.append(f"UNUSABLE: {result.client.complaint}.")
+        parts += _still_true(result)
     parts += [f"CONTRADICTION: {sentence}." for sentence in result.contradictions]
     parts += ["", _attempts(summary), "", _times(summary, result.settings), "", *_rates(summary)]
     parts += _checks(result)
     if result.ramp:
         parts += ["", _ramp(result)]
     return "\n".join(parts)
+
+
+def _still_true(result: LoadResult) -> list[str]:
+    """What a late client leaves of the result."""
+    kept = result.in_spite
+    if kept is None or kept.share is None or kept.interval is None:
+        return []
+    share = f"{kept.share:.1%} [{kept.interval.low:.1%}, {kept.interval.high:.1%}]"
+    why = "a late client makes TTFT and E2E longer only, and TPOT was taken at its expense"
+    return [f"STILL TRUE: at least {share} of the attempts keep to all limits; {why}."]
 
 
 def load_words(settings: LoadSettings) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Final
 
 from suffice.load.capacity_result import CapacityStatus
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from suffice.model.capacity import Criterion
 
 _BAR: Final = 40
+_NUMBER: Final = re.compile(r"\d[\d.,]*")
 _WHOLE: Final = 0.9  # of its duration: the last arrival of an open loop comes somewhat before its end
 _MARKS: Final = {LevelVerdict.HOLDS: "holds", LevelVerdict.FAILS: "FAILS", LevelVerdict.UNDECIDED: "undecided"}
 
@@ -38,7 +40,7 @@ def capacity_text(result: CapacityResult) -> str:
     levels = sorted(result.levels, key=lambda level: level.level)
     if result.idle is not None:
         parts += ["", _table(result.idle, levels), "", *_curve(levels)]
-        parts += ["", *_reasons(result, levels)]
+        parts += ["", *_reasons(result, levels), *_doubts(result, levels)]
     return "\n".join(parts).rstrip()
 
 
@@ -85,6 +87,8 @@ def next_step(result: CapacityResult) -> str:
         return f"find out what ails the server, then go on with {again}"
     open_ends = _open_ends(result)
     if open_ends and all(one.client_is_bottleneck for one in open_ends):
+        if all(one.client_starved for one in open_ends):
+            return "leave the client a core (fewer threads for the server: --threads with --spawn) or give it another machine, then search again"
         return "give the client a core of its own or another machine, then search again"
     return f"go on with {again} and {_more(result, open_ends)}"
 
@@ -170,9 +174,37 @@ def _cell(times: Times) -> str:
 
 
 def _reasons(result: CapacityResult, levels: Sequence[LevelResult]) -> list[str]:
-    """Why levels failed, and why those that were tried at length were left undecided."""
-    told = [one for one in levels if one.because and (one.thorough or one.verdict is LevelVerdict.FAILS)]
+    """Why levels failed, why those that were tried at length were left undecided, and why some look bad though they keep the limits."""
+    told = [
+        one
+        for one in levels
+        if one.because and (one.thorough or one.verdict is LevelVerdict.FAILS or _kept(one, result))
+    ]
     return [one_line(f"{level_words(one, result.settings)}: {one.because}") for one in told]
+
+
+def _kept(level: LevelResult, result: CapacityResult) -> bool:
+    """Whether a level that does not look good attained what the limits ask for."""
+    pairs = zip(level.criteria, result.settings.criteria, strict=False)
+    return not level.good and all(one.attained is not None and one.attained >= asked.share for one, asked in pairs)
+
+
+def _doubts(result: CapacityResult, levels: Sequence[LevelResult]) -> list[str]:
+    """What is doubtful about levels, each kind once, in the words of the first, with the loads at which it is so."""
+    kinds: dict[str, dict[str, str]] = {}
+    alone = [] if result.idle is None else [(result.idle, "one user alone")]
+    for level, where in [*alone, *((one, f"{one.level:.4g}") for one in levels)]:
+        for warning in level.warnings:
+            kinds.setdefault(_NUMBER.sub("#", warning), {}).setdefault(where, warning)
+    return [one_line(f"warning: {_where(said, _unit(result))}: {next(iter(said.values()))}") for said in kinds.values()]
+
+
+def _where(said: dict[str, str], unit: str) -> str:
+    """The loads at which something is so, and of which of them the numbers are that follow."""
+    loads = [place for place in said if place[0].isdigit()]
+    named = [place for place in said if place not in loads] + ([f"{', '.join(loads)} {unit}"] if loads else [])
+    numbers = f" (the numbers are those of {next(iter(said))})" if len(set(said.values())) > 1 else ""
+    return " and ".join(named) + numbers
 
 
 def _curve(levels: Sequence[LevelResult]) -> list[str]:

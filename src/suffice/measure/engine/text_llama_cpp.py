@@ -38,8 +38,8 @@ _NEEDED: Final = (
 _NO_VOCABULARY: Final = 0  # llama_vocab_type
 _MOST_SEQUENCES: Final = 64  # of a context; llama.cpp has LLAMA_MAX_SEQ of them, 64 in old releases
 _CELL_PAD: Final = 256  # llama.cpp rounds contexts up to this
-_LOGITS_BYTES: Final = 32 * MIB  # of one evaluation
-_MOST_ROWS: Final = 64
+_LOGITS_BYTES: Final = 64 * MIB  # of one evaluation
+_MOST_ROWS: Final = 256
 _FLOAT_BYTES: Final = 4
 _PIECE_BYTES: Final = 64  # most tokens are shorter; a longer one says how long it is
 
@@ -102,7 +102,7 @@ class LlamaCppText(LlamaCppSession):
 
     @property
     def rows_per_block(self) -> int:
-        """Rows of logits that one evaluation makes at most: those that 32 MiB hold, and at most 64."""
+        """Rows of logits that one evaluation makes at most: those that 64 MiB hold, and at most 256."""
         rows: int = min(_MOST_ROWS, self._n_batch, _LOGITS_BYTES // (_FLOAT_BYTES * self._n_vocab))
         return max(1, rows)
 
