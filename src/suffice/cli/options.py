@@ -12,6 +12,7 @@ from suffice.units import LARGEST_FIGURE, SECONDS_PER_DAY, parse_duration_s
 
 
 def duration(text: str) -> float:
+    """Seconds of a duration that is a day at most; for ``parser=`` of an option."""
     try:
         value_s = parse_duration_s(text)
     except ValueError as error:
