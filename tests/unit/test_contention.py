@@ -68,7 +68,7 @@ def test_other_readings(tmp_path: Path) -> None:
     write(tmp_path / "proc/loadavg", "1.25 0.5 0.1 1/100 4242\n")
     write(tmp_path / "proc/vmstat", "pswpin 3\npswpout 4\nnr_free_pages 9\n")
     write(tmp_path / "proc/self/cgroup", "0::/\n")
-    write(tmp_path / "sys/fs/cgroup/cpu.stat", "usage_usec 5\nnr_throttled 2\nthrottled_usec 1500000\n")
+    write(tmp_path / "sys/fs/cgroup/cpu.stat", "usage_usec 5\nnr_periods 8\nnr_throttled 2\nthrottled_usec 1500000\n")
     for cpu in (0, 1):
         folder = tmp_path / f"sys/devices/system/cpu/cpu{cpu}"
         write(folder / "thermal_throttle/core_throttle_count", f"{cpu + 1}\n")
@@ -79,8 +79,25 @@ def test_other_readings(tmp_path: Path) -> None:
     write(tmp_path / "sys/class/hwmon/hwmon1/temp1_input", "61500\n")
     counters = source.read()
     assert (counters.cpu_pressure_s, counters.load_average, counters.pages_swapped) == (2.5, 1.25, 7)
-    assert (counters.throttled_periods, counters.throttled_s) == (2, 1.5)
+    assert (counters.throttled_periods, counters.throttled_s, counters.quota_periods) == (2, 1.5, 8)
     assert (counters.thermal_throttles, counters.frequency_hz, counters.temperature_c) == (3, 2.5e9, 61.5)
+
+
+def test_a_quick_reading_is_of_the_processes_that_were_found(tmp_path: Path) -> None:
+    """It has CPU times, faults, throttling and heat, and leaves out what is slow to read; a new child waits for the next full one."""
+    source = tree(tmp_path)
+    write(tmp_path / "sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", "5\n")
+    write(tmp_path / "sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "2000000\n")
+    full = source.read()
+    assert (full.thermal_throttles, full.frequency_hz) == (5, 2e9)
+    write(tmp_path / "proc/13/stat", process_line(13, 12, ticks=30))
+    quick = source.read_quick()
+    assert quick.cpu.own_cpu_s == full.cpu.own_cpu_s
+    assert (quick.major_faults, quick.processes, quick.thermal_throttles) == (6, 3, 5)
+    assert (quick.frequency_hz, quick.load_average) == (None, None)
+    assert list(source.pids) == [10, 11, 12]
+    source.read()
+    assert list(source.pids) == [10, 11, 12, 13]
 
 
 def test_an_empty_tree_tells_nothing(tmp_path: Path) -> None:

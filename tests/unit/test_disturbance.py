@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from suffice.decide.disturbance import MAX_BANDWIDTH_CHANGE, ContentionReading, judge_disturbance
+from suffice.decide.disturbance import (
+    MAX_BANDWIDTH_CHANGE,
+    ContentionReading,
+    Disturbance,
+    is_window_disturbed,
+    judge_disturbance,
+    judge_repetition,
+)
+from suffice.decide.reference import ReferenceReading, reference_level
 
 GB_PER_S = 10**9
 # Ten seconds on 4 CPUs, all of them ours: 40 CPU seconds could be used.
@@ -43,6 +51,12 @@ def test_quiet_machine_is_undisturbed() -> None:
         (replace(QUIET, thermal_throttles=3), "heat"),
         (replace(QUIET, major_faults=101), "disk"),  # over 10 a second
         (replace(QUIET, pages_swapped=101), "swapped"),
+        (replace(QUIET, run_wait_s=0.9), "threads waited 2.2%"),  # 0.9 of 4 threads' 40 s
+        (replace(QUIET, group_cpu_pressure_s=0.6), "cgroup waited 6.0%"),  # no delays told
+        (replace(QUIET, worked_s=9.0, present_s=8.5), "no thread of the engine ran"),  # 0.5 of 9 s
+        (replace(QUIET, stops_seen=1), "stopped"),
+        (replace(QUIET, group_memory_pressure_s=0.3), "memory to be freed"),  # 3 %
+        (replace(QUIET, memory_limit_hits=101), "memory limit 101 times"),
     ],
 )
 def test_each_reason(reading: ContentionReading, word: str) -> None:
@@ -60,6 +74,13 @@ def test_each_reason(reading: ContentionReading, word: str) -> None:
         replace(QUIET, own_cpu_s=37.5),  # 0.15 CPUs, limit 0.2
         replace(QUIET, throttled_s=0.0, throttled_periods=0),
         replace(QUIET, major_faults=100, pages_swapped=100, thermal_throttles=0),
+        replace(
+            QUIET, run_wait_s=0.8, group_cpu_pressure_s=9.0
+        ),  # exactly 2 %; delays of our own threads say more than pressure
+        replace(QUIET, group_cpu_pressure_s=0.5, group_memory_pressure_s=0.2, memory_limit_hits=100, stops_seen=0),
+        replace(QUIET, worked_s=9.0, present_s=8.82),  # exactly 2 %
+        replace(QUIET, worked_s=9.0, present_s=9.5),  # other work of the engine between its steps
+        replace(QUIET, worked_s=None, present_s=0.1),  # a GPU did it
     ],
 )
 def test_at_or_below_the_limit_is_quiet(reading: ContentionReading) -> None:
@@ -121,3 +142,95 @@ def test_no_time_has_no_rates() -> None:
     reading = replace(QUIET, wall_s=0.0, throttled_s=1.0)
     assert (reading.other_cpus, reading.own_cpus, reading.steal_share) == (None, None, None)
     assert judge(reading) is None
+
+
+def reference(memory_ms: float, compute_ms: float = 2.0) -> ReferenceReading:
+    """One reading of the reference kernel, from a buffer beyond the cache."""
+    return ReferenceReading(
+        time_s=0.0, cost_s=0.015, memory_s=memory_ms / 1000, compute_s=compute_ms / 1000, cache_resident=False
+    )
+
+
+FREE_BUS = [reference(memory_ms) for memory_ms in (3.0, 3.01, 2.99, 3.0, 3.02, 2.98)]
+
+
+def test_more_threads_than_cpus_wait_for_each_other() -> None:
+    """Eight threads on four CPUs wait by the user's choice: delays then say nothing of others."""
+    crowded = replace(QUIET, threads=8, run_wait_s=40.0)
+    assert crowded.wait_share is None
+    assert judge(crowded) is False
+
+
+def test_reference_readings_stand_in_for_bandwidth() -> None:
+    """Steady readings are evidence of a free bus where no bandwidth was read; a slow one among them is a reason."""
+    assert judge_disturbance([QUIET], None, None).disturbed is None
+    assert judge_disturbance([QUIET], None, None, FREE_BUS).disturbed is False
+    shared = judge_disturbance([QUIET], 30.0, 30.0, [*FREE_BUS, reference(4.5)])
+    assert shared.disturbed is True
+    assert "memory bus" in shared.reasons[0]
+
+
+def test_mark_of_a_repetition() -> None:
+    """Quiet between two quiet readings: False. A slow reading on either side, or a reason of its own: True."""
+    level = reference_level([*FREE_BUS, reference(4.5)])
+    quiet, slow = FREE_BUS[0], reference(4.5)
+    assert judge_repetition(QUIET, (quiet, quiet), level) == Disturbance(disturbed=False, reasons=())
+    assert judge_repetition(QUIET, (quiet, slow), level).disturbed is True
+    assert judge_repetition(QUIET, (slow, quiet), level).disturbed is True
+    assert judge_repetition(replace(QUIET, run_wait_s=4.0), (quiet, quiet), level).disturbed is True
+
+
+def test_a_repetition_that_was_not_seen_from_all_sides_has_no_mark() -> None:
+    """No counters, or the bus on one side only: None with what is missing; delays of our own threads are enough of the CPU."""
+    level = reference_level(FREE_BUS)
+    around = (FREE_BUS[0], FREE_BUS[1])
+    blind = ContentionReading(wall_s=0.4, usable_cpus=4, watched_cpus=4, threads=4)
+    assert judge_repetition(None, around, level).disturbed is None
+    assert "CPU use" in judge_repetition(blind, around, level).reasons[0]
+    assert judge_repetition(replace(blind, run_wait_s=0.0), around, level).disturbed is False
+    one_side = judge_repetition(QUIET, around[:1], level)
+    assert one_side.disturbed is None
+    assert "memory bus" in one_side.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("reading", "around", "told"),
+    [
+        (replace(QUIET, run_wait_s=4.0), (3.0, 3.0), True),  # others had our CPU: windows see when
+        (replace(QUIET, run_wait_s=4.0, own_cpu_s=30.0), (3.0, 3.0), True),
+        (
+            replace(QUIET, run_wait_s=0.0, own_cpu_s=30.0),
+            (3.0, 3.0),
+            False,
+        ),  # others had CPUs, but none that we waited for
+        (replace(QUIET, run_wait_s=4.0), (3.0, 4.5), False),  # and the bus was shared, from the first step on perhaps
+        (replace(QUIET, run_wait_s=4.0, steal_cpu_s=4.0), (3.0, 3.0), False),
+    ],
+)
+def test_quiet_windows_are_no_proof_against_what_they_do_not_see(
+    reading: ContentionReading,
+    around: tuple[float, float],
+    told: bool,  # noqa: FBT001 - a parametrized expectation
+) -> None:
+    """Windows see delays only: where something else disturbed as well, a quiet window says nothing of its steps; a busy one still does."""
+    mark = judge_repetition(reading, tuple(reference(one) for one in around), reference_level(FREE_BUS))
+    assert mark.disturbed is True
+    assert mark.step_marks((True, False, None)) == (True, False if told else None, None)
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "present_s", "stopped", "expected"),
+    [
+        (0.0, 0.05, 0, False),
+        (0.002, 0.05, 0, False),  # tenths of milliseconds of several threads
+        (0.003, 0.05, 0, True),  # a time slice
+        (0.0, 0.01, 0, None),  # a thread that waits all the time is booked later
+        (0.0, 0.0, 1, True),
+        (None, None, None, None),
+    ],
+)
+def test_mark_of_a_window(
+    waited_s: float | None, present_s: float | None, stopped: int | None, *, expected: bool | None
+) -> None:
+    """Of 50 ms: delays of over 2.5 ms, or a stop, are a disturbance; quiet needs a thread that ran."""
+    assert is_window_disturbed(0.05, waited_s, present_s, stopped) is expected

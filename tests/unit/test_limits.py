@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from suffice.measure.cgroup import cpu_quota, memory_groups, throttling
+from suffice.measure.cgroup import OwnGroups, cpu_quota, memory_groups, some_pressure_s, throttling
 from suffice.measure.limits import MemoryLimits, read_cpu_limits, read_memory_limits
 from suffice.measure.system_files import parse_cpu_list, read_counters
 from suffice.units import GIB, KIB, MIB
@@ -186,3 +186,44 @@ def test_counters_skip_lines_of_another_form(tmp_path: Path) -> None:
     """Only names with whole numbers are kept."""
     write(tmp_path, {"f": "a 1\nb x\n\nlonely\nc: 2 kB\n"})
     assert read_counters(tmp_path / "f") == {"a": 1, "c": 2}
+
+
+def test_counters_of_our_own_group(tmp_path: Path) -> None:
+    """Pressure is that of our group in seconds, hits of the limit those of the group that was hit most, periods are added up."""
+    group = "sys/fs/cgroup/a/b"
+    write(
+        tmp_path,
+        {
+            "proc/self/cgroup": "0::/a/b\n",
+            "sys/fs/cgroup/cpu.pressure": "some avg10=0 total=99000000\n",
+            f"{group}/cgroup.events": "populated 1\n",
+            f"{group}/cpu.pressure": "some avg10=0.0 total=1500000\nfull avg10=0.0 total=7\n",
+            f"{group}/memory.pressure": "some avg10=0.0 total=250000\n",
+            f"{group}/memory.events": "low 0\nhigh 2\nmax 3\noom 0\n",
+            "sys/fs/cgroup/a/memory.events": "high 2\nmax 9\n",
+            f"{group}/cpu.stat": "nr_periods 20\nnr_throttled 4\nthrottled_usec 1000000\n",
+            "sys/fs/cgroup/a/cpu.stat": "nr_periods 10\nnr_throttled 1\nthrottled_usec 500000\n",
+        },
+    )
+    found = OwnGroups(tmp_path).read()
+    assert (found.cpu_pressure_s, found.memory_pressure_s, found.memory_limit_hits) == (1.5, 0.25, 11)
+    assert found.throttling is not None
+    assert (found.throttling.periods, found.throttling.throttled_s, found.throttling.quota_periods) == (5, 1.5, 30)
+
+
+def test_pressure_of_the_root_group_is_not_ours(tmp_path: Path) -> None:
+    """The root has no events of its own, and its pressure is that of the whole machine; v1 counts hits of its limit elsewhere."""
+    write(
+        tmp_path,
+        {
+            "proc/self/cgroup": "0::/\n4:memory:/\n",
+            "sys/fs/cgroup/cpu.pressure": "some avg10=0 total=99000000\n",
+            "sys/fs/cgroup/memory/memory.failcnt": "12\n",
+        },
+    )
+    found = OwnGroups(tmp_path).read()
+    assert (found.cpu_pressure_s, found.memory_pressure_s, found.throttling) == (None, None, None)
+    assert found.memory_limit_hits == 12
+    nothing = OwnGroups(tmp_path / "nowhere").read()
+    assert (nothing.throttling, nothing.memory_limit_hits) == (None, None)
+    assert some_pressure_s(tmp_path / "none") is None

@@ -41,6 +41,31 @@ class Throttling:
 
     periods: int
     throttled_s: float
+    quota_periods: int | None = None  # in which the group wanted to run, throttled or not; None: not told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCounters:
+    """Running totals of our groups. None: the kernel does not tell, or not of us alone.
+
+    ``cpu_pressure_s`` and ``memory_pressure_s`` are the time in which at least one task of our own group waited for a CPU, and for memory to
+    be freed (PSI "some", Documentation/accounting/psi.rst). Of the root group they would be those of the whole machine, and are None.
+    ``memory_limit_hits`` is how often a memory limit was reached (``max`` and ``high`` of ``memory.events``; v1: ``memory.failcnt``).
+    """
+
+    throttling: Throttling | None = None
+    cpu_pressure_s: float | None = None
+    memory_pressure_s: float | None = None
+    memory_limit_hits: int | None = None
+
+
+def some_pressure_s(path: Path) -> float | None:
+    """Seconds of the "some" line of a PSI file since boot; None where there is none."""
+    for line in (read_text(path) or "").splitlines():
+        if line.startswith("some "):
+            total = to_int(line.rpartition("total=")[2])  # in microseconds
+            return None if total is None else total / MEGA
+    return None
 
 
 def _own_paths(root: Path) -> dict[str, PurePosixPath]:
@@ -115,12 +140,46 @@ def memory_groups(root: Path = Path("/")) -> tuple[MemoryGroup, ...]:
 
 def throttling(root: Path = Path("/")) -> Throttling | None:
     """Quota throttling, added up over our groups on the way up; None where the kernel keeps no such counters."""
-    periods, throttled_s, seen = 0, 0.0, False
-    groups = (*_groups(root, "cpu", v2=True), *_groups(root, "cpu", v2=False))
-    for group in groups:
-        stat = read_counters(group / "cpu.stat")
-        if "nr_throttled" in stat:
-            seen = True
-            periods += stat["nr_throttled"]
-            throttled_s += stat.get("throttled_usec", 0) / MEGA + stat.get("throttled_time", 0) / NANOSECONDS_PER_SECOND
-    return Throttling(periods=periods, throttled_s=throttled_s) if seen else None
+    return OwnGroups(root).throttling()
+
+
+class OwnGroups:
+    """Our groups, found once: reading their counters then opens a handful of files."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        cpu, memory = tuple(_groups(root, "cpu", v2=True)), tuple(_groups(root, "memory", v2=False))
+        self._cpu_stats = tuple(group / "cpu.stat" for group in (*cpu, *_groups(root, "cpu", v2=False)))
+        # Every group of v2 but the root has this file: the root's pressure is that of all on the machine.
+        own = next((group for group in cpu if (group / "cgroup.events").is_file()), None)
+        self._own = own
+        self._memory_events = tuple(file for group in cpu if (file := group / "memory.events").is_file())
+        self._memory_fails = tuple(file for group in memory if (file := group / "memory.failcnt").is_file())
+
+    def read(self) -> GroupCounters:
+        """All of it, now."""
+        return GroupCounters(
+            throttling=self.throttling(),
+            cpu_pressure_s=None if self._own is None else some_pressure_s(self._own / "cpu.pressure"),
+            memory_pressure_s=None if self._own is None else some_pressure_s(self._own / "memory.pressure"),
+            memory_limit_hits=self._memory_limit_hits(),
+        )
+
+    def throttling(self) -> Throttling | None:
+        """Quota throttling, added up over the groups; None where the kernel keeps no such counters."""
+        stats = [stat for file in self._cpu_stats if "nr_throttled" in (stat := read_counters(file))]
+        if not stats:
+            return None
+        return Throttling(
+            periods=sum(stat["nr_throttled"] for stat in stats),
+            throttled_s=sum(
+                stat.get("throttled_usec", 0) / MEGA + stat.get("throttled_time", 0) / NANOSECONDS_PER_SECOND
+                for stat in stats
+            ),
+            quota_periods=sum(stat["nr_periods"] for stat in stats) if all("nr_periods" in s for s in stats) else None,
+        )
+
+    def _memory_limit_hits(self) -> int | None:
+        """Of the group that was hit most: one that lies in another counts its own and those of the groups within."""
+        counts = [sum(read_counters(file).get(name, 0) for name in ("max", "high")) for file in self._memory_events]
+        counts += [fails for file in self._memory_fails if (fails := read_int(file)) is not None]
+        return max(counts, default=None)

@@ -6,6 +6,8 @@
     monitor.start()
     ...                      # measure
     reading = monitor.stop()
+
+The readings of single repetitions are :mod:`suffice.measure.repetition_watch`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from suffice.decide.disturbance import ContentionReading
+from suffice.measure.run_queue import ThreadUse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +61,10 @@ class Counters:
     load_average: float | None = None
     frequency_hz: float | None = None
     temperature_c: float | None = None
+    quota_periods: int | None = None
+    group_cpu_pressure_s: float | None = None
+    group_memory_pressure_s: float | None = None
+    memory_limit_hits: int | None = None
 
 
 class CounterSource(Protocol):
@@ -91,9 +98,16 @@ def clock_error_s(counters: Counters, own_cpu_s: float | None) -> float:
 
 
 def difference(
-    before: Counters, after: Counters, limits: CpuLimits, *, threads: int | None = None, peak: float | None = None
+    before: Counters,
+    after: Counters,
+    limits: CpuLimits,
+    *,
+    threads: int | None = None,
+    peak: float | None = None,
+    use: ThreadUse | None = None,
 ) -> ContentionReading:
-    """The reading between two moments."""
+    """The reading between two moments; ``use`` is what the engine's threads did meanwhile."""
+    use = use or ThreadUse(wall_s=0.0)
     own_cpu_s = _minus(after.cpu.own_cpu_s, before.cpu.own_cpu_s)
     return ContentionReading(
         wall_s=after.cpu.time_s - before.cpu.time_s,
@@ -114,6 +128,15 @@ def difference(
         frequency_hz=after.frequency_hz,
         temperature_c=after.temperature_c,
         peak_other_cpus=peak,
+        run_wait_s=use.waited_s,
+        present_s=use.present_s,
+        voluntary_switches=use.voluntary_switches,
+        involuntary_switches=use.involuntary_switches,
+        stops_seen=use.stopped,
+        group_cpu_pressure_s=_minus(after.group_cpu_pressure_s, before.group_cpu_pressure_s),
+        group_memory_pressure_s=_minus(after.group_memory_pressure_s, before.group_memory_pressure_s),
+        memory_limit_hits=_minus(after.memory_limit_hits, before.memory_limit_hits),
+        quota_periods=_minus(after.quota_periods, before.quota_periods),
     )
 
 

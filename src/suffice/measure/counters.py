@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import psutil
 
-from suffice.measure.cgroup import throttling
+from suffice.measure.cgroup import OwnGroups, some_pressure_s
 from suffice.measure.contention import Counters, CpuUse
 from suffice.measure.system_files import read_counters, read_int, read_text, to_int
-from suffice.units import KILO, MEGA
+from suffice.units import KILO
 
 if TYPE_CHECKING:
-    from suffice.measure.contention import CounterSource
     from suffice.measure.limits import CpuLimits
 
 _CPU_SENSORS: Final = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
@@ -29,6 +28,8 @@ _BUSY_FIELDS: Final = (0, 1, 2, 5, 6)  # user, nice, system, irq, softirq
 _STEAL_FIELD: Final = 7
 # Positions in /proc/<pid>/stat after the name in brackets (which may hold blanks).
 _PARENT, _MAJOR_FAULTS, _CHILDREN_MAJOR_FAULTS, _FIRST_TIME, _AFTER_TIMES = 1, 9, 10, 11, 15
+# Of so many CPUs a quick reading asks for heat: the cores of a package slow down together.
+_QUICK_CPUS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,34 +85,63 @@ class LinuxCounters:
         self._roots = (os.getpid() if own_pid is None else own_pid, *worker_pids)
         self._pids = self._roots
         self._tick_s = 1 / os.sysconf("SC_CLK_TCK") if tick_s is None else tick_s
+        self._groups = OwnGroups(root)
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Our processes, as the last :meth:`read` found them."""
+        return self._pids
 
     def read(self) -> Counters:
         """Everything, after looking for children that are new."""
         self._pids = _family(self._root, self._roots)
-        cpu = self.read_cpu()
-        throttled = throttling(self._root)
-        processes = [process for pid in self._pids if (process := _read_process(self._root, pid))]
-        return Counters(
-            cpu=cpu,
-            watched_cpus=len(self._cpu_lines()) or len(self._limits.cpus),
-            processes=len(processes),
-            tick_s=self._tick_s,
-            throttled_periods=throttled.periods if throttled else None,
-            throttled_s=throttled.throttled_s if throttled else None,
-            cpu_pressure_s=self._pressure_s(),
-            thermal_throttles=self._sum_over_cpus("thermal_throttle/core_throttle_count"),
-            pages_swapped=self._pages_swapped(),
-            major_faults=sum(process.major_faults for process in processes) if processes else None,
+        self._groups = OwnGroups(self._root)
+        return replace(
+            self.read_quick(),
+            thermal_throttles=self._sum_over_cpus("thermal_throttle/core_throttle_count", self._limits.cpus),
             load_average=self._load_average(),
             frequency_hz=self._frequency_hz(),
             temperature_c=self._temperature_c(),
         )
 
+    def read_quick(self) -> Counters:
+        """What takes well under a millisecond, of the processes that the last :meth:`read` found: for every repetition.
+
+        Frequency is left out (older kernels wait 10 ms for it), and heat is asked of some CPUs only.
+        """
+        time_s = time.monotonic()
+        lines, processes = self._cpu_lines(), self._processes()
+        groups = self._groups.read()
+        throttled = groups.throttling
+        cpus = self._limits.cpus
+        return Counters(
+            cpu=self._cpu_use(time_s, lines, processes),
+            watched_cpus=len(lines) or len(cpus),
+            processes=len(processes),
+            tick_s=self._tick_s,
+            throttled_periods=throttled.periods if throttled else None,
+            throttled_s=throttled.throttled_s if throttled else None,
+            quota_periods=throttled.quota_periods if throttled else None,
+            cpu_pressure_s=some_pressure_s(self._root / "proc/pressure/cpu"),
+            group_cpu_pressure_s=groups.cpu_pressure_s,
+            group_memory_pressure_s=groups.memory_pressure_s,
+            memory_limit_hits=groups.memory_limit_hits,
+            thermal_throttles=self._sum_over_cpus(
+                "thermal_throttle/core_throttle_count", cpus[:: -(-len(cpus) // _QUICK_CPUS)]
+            ),
+            pages_swapped=self._pages_swapped(),
+            major_faults=sum(process.major_faults for process in processes) if processes else None,
+        )
+
     def read_cpu(self) -> CpuUse:
         """CPU times of our CPUs, and of the processes that the last :meth:`read` found."""
         time_s = time.monotonic()
-        lines = self._cpu_lines()
-        known = [process for pid in self._pids if (process := _read_process(self._root, pid))]
+        return self._cpu_use(time_s, self._cpu_lines(), self._processes())
+
+    def _processes(self) -> list[_Process]:
+        return [process for pid in self._pids if (process := _read_process(self._root, pid))]
+
+    def _cpu_use(self, time_s: float, lines: list[list[int]], known: list[_Process]) -> CpuUse:
         return CpuUse(
             time_s=time_s,
             busy_cpu_s=self._tick_s * sum(line[i] for line in lines for i in _BUSY_FIELDS) if lines else None,
@@ -132,24 +162,17 @@ class LinuxCounters:
                 lines.append([0 if value is None else value for value in values])
         return lines
 
-    def _pressure_s(self) -> float | None:
-        for line in (read_text(self._root / "proc/pressure/cpu") or "").splitlines():
-            if line.startswith("some "):
-                total = to_int(line.rpartition("total=")[2])  # in microseconds
-                return None if total is None else total / MEGA
-        return None
-
-    def _per_cpu(self, name: str) -> list[int]:
+    def _per_cpu(self, name: str, cpus: tuple[int, ...]) -> list[int]:
         folder = self._root / "sys/devices/system/cpu"
-        values = (read_int(folder / f"cpu{cpu}" / name) for cpu in self._limits.cpus)
+        values = (read_int(folder / f"cpu{cpu}" / name) for cpu in cpus)
         return [value for value in values if value is not None]
 
-    def _sum_over_cpus(self, name: str) -> int | None:
-        values = self._per_cpu(name)
+    def _sum_over_cpus(self, name: str, cpus: tuple[int, ...]) -> int | None:
+        values = self._per_cpu(name, cpus)
         return sum(values) if values else None
 
     def _frequency_hz(self) -> float | None:
-        values = self._per_cpu("cpufreq/scaling_cur_freq")  # in kHz
+        values = self._per_cpu("cpufreq/scaling_cur_freq", self._limits.cpus)  # in kHz
         return KILO * sum(values) / len(values) if values else None
 
     def _pages_swapped(self) -> int | None:
@@ -203,6 +226,15 @@ class PortableCounters:
         # 1/64 s: the coarsest tick in use, that of Windows.
         return Counters(cpu=self.read_cpu(), watched_cpus=watched, tick_s=1 / 64, load_average=load)
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """We, and the workers that were named."""
+        return self._pids
+
+    def read_quick(self) -> Counters:
+        """The same: it is quick as it is."""
+        return self.read()
+
     def read_cpu(self) -> CpuUse:
         """CPU times of all CPUs, and of ours and our children."""
         times = psutil.cpu_times()
@@ -210,7 +242,7 @@ class PortableCounters:
         return CpuUse(time_s=time.monotonic(), busy_cpu_s=busy_s, own_cpu_s=_psutil_own_s(self._pids))
 
 
-def system_counters(limits: CpuLimits, *, worker_pids: tuple[int, ...] = ()) -> CounterSource:
+def system_counters(limits: CpuLimits, *, worker_pids: tuple[int, ...] = ()) -> LinuxCounters | PortableCounters:
     """The counters of this machine. ``worker_pids`` are processes of ours that are not our children."""
     if Path("/proc/stat").is_file():
         return LinuxCounters(limits, worker_pids=worker_pids)

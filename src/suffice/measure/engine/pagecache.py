@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COLD_AT_MOST: Final = 0.1  # share of the pages that may stay resident in a load that is called cold
+# The kernel drops pages of a file in large runs, so that pages side by side tell little more than one of them.
+SAMPLED_STRETCHES: Final = 128
+SAMPLED_PAGES: Final = 8
 _PART: Final = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
 
 
@@ -56,6 +59,40 @@ def resident_share(path: Path) -> float | None:
     if status != 0:
         return None
     return bytes(flag & 1 for flag in flags).count(1) / pages
+
+
+def resident_share_sampled(path: Path) -> float | None:
+    """As :func:`resident_share`, of :data:`SAMPLED_STRETCHES` stretches of pages spread evenly: a tenth of a millisecond for any size.
+
+    None also where the file cannot be read.
+    """
+    libc = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
+    if libc is None or not hasattr(libc, "mincore"):
+        return None
+    flags = (ctypes.c_ubyte * SAMPLED_PAGES)()
+    seen: list[int] = []
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file, mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY) as mapping:
+            anchor = ctypes.c_char.from_buffer(mapping)
+            start = ctypes.addressof(anchor)
+            pages = (size + mmap.PAGESIZE - 1) // mmap.PAGESIZE
+            for first, count in _stretches(pages):
+                place = ctypes.c_void_p(start + first * mmap.PAGESIZE)
+                status = libc.mincore(place, ctypes.c_size_t(count * mmap.PAGESIZE), flags)
+                seen += [-1] if status else [flag & 1 for flag in flags[:count]]
+            del anchor  # the mapping cannot be closed while something points into it
+    except (OSError, ValueError):  # an empty file cannot be mapped
+        return None
+    return None if not seen or -1 in seen else sum(seen) / len(seen)
+
+
+def _stretches(pages: int) -> list[tuple[int, int]]:
+    """First page and number of pages of each stretch; all pages where there are few."""
+    if pages <= SAMPLED_STRETCHES * SAMPLED_PAGES:
+        return [(first, min(SAMPLED_PAGES, pages - first)) for first in range(0, pages, SAMPLED_PAGES)]
+    last = pages - SAMPLED_PAGES
+    return [(last * number // (SAMPLED_STRETCHES - 1), SAMPLED_PAGES) for number in range(SAMPLED_STRETCHES)]
 
 
 def _same_split(name: str, wanted: re.Match[str]) -> bool:

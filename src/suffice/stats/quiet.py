@@ -1,0 +1,250 @@
+"""Two speeds of one measurement: as it was found, and as it is when nobody disturbs.
+
+What was found answers "can I rely on it now". The quiet speed answers "what can this machine do", from the undisturbed part alone. Both
+have intervals over repetitions: steps of one repetition are correlated and are never taken for independent samples.
+
+A mark says of a repetition, or of one step, whether something else had the machine (:mod:`suffice.decide.disturbance`): True, False or None,
+unknown. What is quiet is found in this order:
+
+1. *Undisturbed repetitions*, whole, where there are three that make 30 % of the time: nothing is chosen by its own speed.
+2. *Undisturbed steps*: where bursts hit most repetitions, the steps between them are what is left. A step is quiet if no sample says otherwise,
+   and its own time lies in the quiet mode: that of the undisturbed steps where there are marks, else the fastest mode.
+3. *The fastest mode*, where nothing is known of any repetition.
+
+There is no quiet speed, and the reason is said, where less than 30 % of the time was undisturbed, or where every repetition is marked and all
+steps are alike: a machine that shares its memory from the first step to the last never shows what it does alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Final
+
+from suffice.stats.intervals import estimate_from
+from suffice.stats.modes import LowerMode, is_bimodal, lower_mode
+from suffice.stats.trend import Trend, trend
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from suffice.stats.estimate import Estimate
+
+# Below, the quiet part is so small that the mode of a burst that happens to be even may be taken for it.
+LEAST_QUIET_SHARE: Final = 0.30
+# Two undisturbed repetitions have an interval that spans factors; steps tell more.
+LEAST_REPETITIONS: Final = 3
+# A rate of a repetition that is left with one or two steps is that of these steps.
+LEAST_STEPS: Final = 3
+# One step in twenty above the mode: of normal noise 0.1 % are. With fewer, marks of everything are not explained by bursts.
+LEAST_SLOW_SHARE: Final = 0.05
+
+
+class QuietBasis(StrEnum):
+    """What a quiet speed was made from."""
+
+    REPETITIONS = "undisturbed repetitions"
+    STEPS = "undisturbed steps"
+    FASTEST_MODE = "the fastest mode of unmarked steps"
+
+
+class NoQuiet(StrEnum):
+    """Why there is no quiet speed."""
+
+    TOO_LITTLE = "less than 30 % of the time was undisturbed"
+    ALIKE = "every repetition was disturbed and all steps are alike, so that nothing shows what the machine does undisturbed"
+    TOO_FEW = "there are too few values without a mark to tell slow ones from quiet ones"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repetition:
+    """The times of one repetition and what is known of them.
+
+    Attributes:
+        step_s: seconds of each step, in order. What cannot be divided into equal steps (a prompt) is one step.
+        disturbed: the mark of the whole; None: not known.
+        step_disturbed: a mark for each step, from what was sampled meanwhile (:func:`marks_of_steps`); empty: none was.
+    """
+
+    step_s: tuple[float, ...]
+    disturbed: bool | None = None
+    step_disturbed: tuple[bool | None, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.step_s or any(not 0 < step < math.inf for step in self.step_s):
+            raise ValueError("a repetition has steps, each of a positive, finite time")
+        if self.step_disturbed and len(self.step_disturbed) != len(self.step_s):
+            raise ValueError(f"{len(self.step_disturbed)} marks are given for {len(self.step_s)} steps")
+
+    @property
+    def total_s(self) -> float:
+        """Seconds of all steps."""
+        return math.fsum(self.step_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A stretch of time that was sampled, on the clock of the repetition's start, and whether somebody disturbed it."""
+
+    begin_s: float
+    end_s: float
+    disturbed: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoSpeeds:
+    """Both estimates of one series. Rates are per second: steps, or what a step makes (tokens of a prompt).
+
+    Attributes:
+        as_found: median over all repetitions.
+        quiet: median over the undisturbed parts of repetitions; None: it cannot be told, and ``no_quiet`` says why.
+        basis: what ``quiet`` was made from; None without it.
+        no_quiet: None where there is a quiet estimate.
+        disturbed_share: of the time, how much was not quiet; None where nothing shows what quiet is.
+        slowdown: how many times as long everything took as it takes when quiet, 1 or about 1 for a quiet machine; None without ``quiet``.
+        bimodal: whether step times gather at more than one place; None: too few.
+        drift: of the repetitions' rates, in their order; None: too few.
+        marked, unmarked: repetitions that were marked disturbed, and undisturbed; of the rest nothing is known.
+    """
+
+    as_found: Estimate
+    quiet: Estimate | None
+    basis: QuietBasis | None
+    no_quiet: NoQuiet | None
+    disturbed_share: float | None
+    slowdown: float | None
+    bimodal: bool | None
+    drift: Trend | None
+    marked: int
+    unmarked: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chosen:
+    """The quiet steps of each repetition that has enough of them, and what they are of all the time."""
+
+    rows: tuple[tuple[float, ...], ...]
+    basis: QuietBasis
+    share: float
+
+
+def two_speeds(repetitions: Sequence[Repetition], *, units_per_step: float = 1.0) -> TwoSpeeds:
+    """The speed as found and the quiet speed, with their intervals and the disturbance figures.
+
+    Args:
+        repetitions: in the order in which they were made.
+        units_per_step: what a step makes: 1 token in a decode step, the prompt's tokens where the whole prompt is the step.
+
+    Raises:
+        ValueError: no repetitions, or no positive ``units_per_step``.
+    """
+    if not repetitions or not units_per_step > 0:
+        raise ValueError("an estimate needs a repetition and what a step of it makes")
+    as_found = estimate_from([_rate(repetition.step_s, units_per_step) for repetition in repetitions])
+    chosen = _choose(repetitions)
+    found = chosen if isinstance(chosen, _Chosen) and chosen.share >= LEAST_QUIET_SHARE and chosen.rows else None
+    quiet = None if found is None else estimate_from([_rate(row, units_per_step) for row in found.rows])
+    return TwoSpeeds(
+        as_found=as_found,
+        quiet=quiet,
+        basis=None if found is None else found.basis,
+        no_quiet=None if found is not None else chosen if isinstance(chosen, NoQuiet) else NoQuiet.TOO_LITTLE,
+        disturbed_share=1 - chosen.share if isinstance(chosen, _Chosen) else None,
+        slowdown=None if quiet is None else _mean_step_s(repetitions) * quiet.point / units_per_step,
+        bimodal=is_bimodal([step for repetition in repetitions for step in repetition.step_s]),
+        drift=trend(as_found.samples),
+        marked=sum(repetition.disturbed is True for repetition in repetitions),
+        unmarked=sum(repetition.disturbed is False for repetition in repetitions),
+    )
+
+
+def marks_of_steps(step_s: Sequence[float], start_s: float, windows: Sequence[Window]) -> tuple[bool | None, ...]:
+    """A mark for each step of a repetition that began at ``start_s``, its steps one after the other.
+
+    True if any window that the step overlaps was disturbed, False if windows cover all of it and all of them were quiet, else None.
+    """
+    edges = list(accumulate(step_s, initial=start_s))
+    return tuple(_mark(begin, end, windows) for begin, end in pairwise(edges))
+
+
+def _mark(begin_s: float, end_s: float, windows: Sequence[Window]) -> bool | None:
+    over = [window for window in windows if window.begin_s < end_s and window.end_s > begin_s]
+    if any(window.disturbed for window in over):
+        return True
+    covered = math.fsum(min(window.end_s, end_s) - max(window.begin_s, begin_s) for window in over)
+    whole = covered >= (end_s - begin_s) * 0.999  # windows follow each other; their edges are rounded
+    return False if whole and all(window.disturbed is False for window in over) else None
+
+
+def _rate(steps_s: Sequence[float], units_per_step: float) -> float:
+    return units_per_step * len(steps_s) / math.fsum(steps_s)
+
+
+def _mean_step_s(repetitions: Sequence[Repetition]) -> float:
+    steps = sum(len(repetition.step_s) for repetition in repetitions)
+    return math.fsum(repetition.total_s for repetition in repetitions) / steps
+
+
+def _choose(repetitions: Sequence[Repetition]) -> _Chosen | NoQuiet:
+    total_s = math.fsum(repetition.total_s for repetition in repetitions)
+    clear = [repetition.step_s for repetition in repetitions if repetition.disturbed is False]
+    clear_share = math.fsum(step for row in clear for step in row) / total_s
+    if len(clear) == len(repetitions) or (len(clear) >= LEAST_REPETITIONS and clear_share >= LEAST_QUIET_SHARE):
+        return _Chosen(rows=tuple(clear), basis=QuietBasis.REPETITIONS, share=min(1.0, clear_share))
+    mode = _quiet_mode(repetitions)
+    if isinstance(mode, NoQuiet):
+        return mode
+    rows = [_quiet_steps(repetition, mode) for repetition in repetitions]
+    share = math.fsum(step for row in rows for step in row) / total_s
+    enough = [
+        row
+        for row, repetition in zip(rows, repetitions, strict=True)
+        if len(row) >= min(LEAST_STEPS, len(repetition.step_s))
+    ]
+    unknown = all(repetition.disturbed is None and not repetition.step_disturbed for repetition in repetitions)
+    basis = QuietBasis.FASTEST_MODE if unknown else QuietBasis.STEPS
+    return _Chosen(rows=tuple(enough), basis=basis, share=min(1.0, share))
+
+
+def _quiet_steps(repetition: Repetition, mode: LowerMode) -> tuple[float, ...]:
+    """All steps of an undisturbed repetition; of others those that no sample marks and whose own time is quiet."""
+    if repetition.disturbed is False:
+        return repetition.step_s
+    marks = repetition.step_disturbed or (None,) * len(repetition.step_s)
+    return tuple(
+        step for step, mark in zip(repetition.step_s, marks, strict=True) if mark is not True and mode.holds(step)
+    )
+
+
+def _quiet_mode(repetitions: Sequence[Repetition]) -> LowerMode | NoQuiet:
+    """Where quiet steps lie: by the marks where there are enough that say so, else the fastest mode of all."""
+    witnessed = [row for repetition in repetitions if (row := _witnessed(repetition))]
+    # Steps that are known to be quiet make one mode: its largest part is asked for, not its fastest.
+    mode = lower_mode(witnessed, 0.5) if witnessed else None
+    if mode is not None:
+        return mode
+    rows = [repetition.step_s for repetition in repetitions]
+    mode = lower_mode(rows, LEAST_QUIET_SHARE)
+    if mode is None:
+        few = sum(len(row) for row in rows) < 2 * LEAST_STEPS
+        return NoQuiet.TOO_FEW if few else NoQuiet.TOO_LITTLE
+    if all(repetition.disturbed for repetition in repetitions) and not _is_mixed(rows, mode):
+        return NoQuiet.ALIKE
+    return mode
+
+
+def _witnessed(repetition: Repetition) -> tuple[float, ...]:
+    """Steps of which somebody saw that they were undisturbed."""
+    if repetition.disturbed is False:
+        return repetition.step_s
+    return tuple(
+        step for step, mark in zip(repetition.step_s, repetition.step_disturbed, strict=False) if mark is False
+    )
+
+
+def _is_mixed(rows: Sequence[Sequence[float]], mode: LowerMode) -> bool:
+    """Whether steps above the fastest mode are too many for noise: bursts then explain the marks, and the steps between them are quiet."""
+    steps = [step for row in rows for step in row]
+    return sum(mode.is_slower(step) for step in steps) >= LEAST_SLOW_SHARE * len(steps)
