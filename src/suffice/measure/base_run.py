@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from suffice.decide.disturbance import Disturbance, judge_disturbance
 from suffice.decide.plausibility import check_rate
+from suffice.decide.quiet import disturbed_series
 from suffice.errors import EngineCrashError
 from suffice.measure.engine.seam import EngineSettings
 from suffice.measure.engine.side_by_side import SideBySide
@@ -97,6 +98,7 @@ class Run:
                 decode_tokens_per_second=earlier.decode_tokens_per_second,
                 prefill_tokens_per_second=earlier.prefill_tokens_per_second,
                 ttft_s=earlier.ttft_s,
+                contention=ContentionRecord(references=earlier.contention.references),
             )
 
     def execute(self) -> RunRecord:
@@ -294,10 +296,16 @@ class Run:
             # Nobody watched the machine between the last save of the earlier part and now.
             unseen = "the run was resumed: whether the machine was busy during its earlier part is not known"
             disturbance = Disturbance(disturbed=None, reasons=(unseen,))
+        found = disturbed_series(self._record.measurement)
+        if found:
+            told = disturbance.reasons if disturbance.disturbed else ()
+            disturbance = Disturbance(disturbed=True, reasons=(*told, *found))
         kept = asdict(readings[0])
         if len(readings) > 1:
             kept["service"] = asdict(readings[1])
-        contention = ContentionRecord(disturbed=disturbance.disturbed, reasons=disturbance.reasons, readings=kept)
+        contention = replace(
+            self._record.contention, disturbed=disturbance.disturbed, reasons=disturbance.reasons, readings=kept
+        )
         self._update(disturbed=disturbance.disturbed, contention=contention, ceiling=self._ceiling())
         self._check_plausibility()
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from suffice.measure.contention import Contention
+    from suffice.measure.observer import Observer
 
 
 class FakeMachine:
@@ -27,10 +28,11 @@ class FakeMachine:
         facts: MachineFacts | None = None,
         later_bytes_per_s: float | None = None,
         evictor: Callable[[], None] | None = None,
+        observer: Callable[[], Observer] | None = None,
     ) -> None:
         self._bandwidth = read_bytes_per_s
         self._later = read_bytes_per_s if later_bytes_per_s is None else later_bytes_per_s
-        self._evictor = evictor
+        self._evictor, self._observer = evictor, observer
         self._reading = readings or ContentionReading(
             wall_s=1.0, usable_cpus=2, watched_cpus=2, threads=2, busy_cpu_s=2.0, own_cpu_s=2.0, steal_cpu_s=0.0
         )
@@ -62,6 +64,10 @@ class FakeMachine:
     def contention(self, threads: int) -> Contention:
         """Always the same reading."""
         return FakeContention([self._reading])
+
+    def observer(self, pid: int | None, threads: int) -> Observer | None:
+        """As given; None: it watches no single repetition."""
+        return None if self._observer is None else self._observer()
 
     def cache_evictor(self) -> Callable[[], None] | None:
         """As given; None: it has no cache."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from suffice.decide.quiet import with_quiet
 from suffice.loaders.model_file import file_marks
 from suffice.measure.attention import PLAIN_CACHE_TYPES, PROBE_SHARE, compare_attention, probe_depth
 from suffice.measure.base_run import Run, Surroundings, context_to_open
+from suffice.measure.numa import pinned_to
 from suffice.measure.run_record import device_fields, earlier_state, measured, settings_record
 from suffice.measure.series import (
     SeriesPlan,
@@ -26,10 +29,11 @@ from suffice.stats.intervals import median
 from suffice.units import MEGA, format_memory
 
 if TYPE_CHECKING:
-    from contextlib import ExitStack
+    from contextlib import AbstractContextManager, ExitStack
     from pathlib import Path
 
     from suffice.measure.engine.seam import Session
+    from suffice.measure.observer import Observer
     from suffice.measure.request import RunRequest
     from suffice.measure.series import WarmUp
 
@@ -170,19 +174,33 @@ class FileRun(Run):
         contention = self._around.machine.contention(max(threads.decode, threads.prefill))
         contention.start()
 
+        def fields() -> dict[str, Any]:
+            found = measured(state, self._record.measurement, load, session.peak_rss_bytes())
+            references = tuple(tuple(part) for part in state.references)
+            return found | {"contention": replace(self._record.contention, references=references)}
+
         def between() -> None:
             rows = sum(len(rows) for rows in state.step_rows.values()) + len(state.chunk_rows)
             self._around.progress(f"repetition {rows}")
-            self._update(**measured(state, self._record.measurement, load, session.peak_rss_bytes()))
+            self._update(**fields())
 
-        SeriesRunner(session, self._around.clock, replace(plan, between=between), state).run()
+        with self._observer(session, threads) as observer:
+            SeriesRunner(session, self._around.clock, replace(plan, between=between), state, observer).run()
         reading = contention.stop()
-        fields = measured(state, self._record.measurement, load, session.peak_rss_bytes())
-        fields["measurement"] = replace(fields["measurement"], budget_s=self._request.budget_s)
-        self._update(**fields)
+        last = fields()
+        measurement = replace(last["measurement"], budget_s=self._request.budget_s)
+        self._update(**(last | {"measurement": with_quiet(measurement, state.references)}))
         self._tell_placement([self._session])
         readings = [] if self._request.slots == 1 else self._serve(self._service_job(threads, plan, state))
         self._judge(reading, *readings)
+
+    def _observer(self, session: Session, threads: ThreadChoice) -> AbstractContextManager[Observer | None]:
+        """Whoever watches each repetition: not on a GPU, of which counters and memory of the host tell nothing."""
+        if self._request.n_gpu_layers:
+            return nullcontext()
+        with pinned_to(self._request.nodes[:1]):  # the reference kernel runs where the engine does
+            observer = self._around.machine.observer(session.pid, max(threads.decode, threads.prefill))
+        return nullcontext() if observer is None else observer
 
     def _service_job(self, threads: ThreadChoice, plan: SeriesPlan, state: SeriesState) -> ServiceJob:
         """The service curve, in a session of its own: the single stream's has room for one."""

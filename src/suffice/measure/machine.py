@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -20,6 +21,10 @@ from suffice.measure.counters import system_counters
 from suffice.measure.cpu import read_cpu_facts
 from suffice.measure.environment import describe_environment
 from suffice.measure.limits import read_cpu_limits, read_memory_limits
+from suffice.measure.observer import Observer
+from suffice.measure.reference_kernel import ReferenceKernel
+from suffice.measure.repetition_watch import RepetitionWatch
+from suffice.measure.run_queue import system_threads, wait_until_asleep
 from suffice.records.schema import BandwidthRecord
 from suffice.units import MIB
 
@@ -64,6 +69,9 @@ class Machine(Protocol):
 
     def contention(self, threads: int) -> Contention:
         """A monitor of what else runs; ``threads`` is what the measured work wants."""
+
+    def observer(self, pid: int | None, threads: int) -> Observer | None:
+        """Readings of every repetition of the engine in process ``pid`` on so many threads; None where they cannot be had."""
 
     def cache_evictor(self) -> Callable[[], None] | None:
         """Something that fills the last-level cache with other data each time it is called; None where its size is unknown."""
@@ -165,6 +173,22 @@ class RealMachine:
         """Counters of this system, our process and its children taken out."""
         self._look()
         return ContentionMonitor(system_counters(self._limits), self._limits, threads=threads)
+
+    def observer(self, pid: int | None, threads: int) -> Observer | None:
+        """Counters, the delays of the engine's threads, and a reference kernel; the engine is open by now."""
+        if pid is None:
+            return None
+        self._look()
+        source = system_counters(self._limits)
+        source.read()  # finds the engine's process
+        engine = system_threads((pid,))
+        kernel = ReferenceKernel(
+            min(threads, self._limits.usable_cpus),
+            llc_bytes=self._cpu.llc_bytes,
+            usable_bytes=read_memory_limits().usable_bytes,
+        )
+        watch = RepetitionWatch(source, engine, self._limits, threads=threads)
+        return Observer(watch, kernel, settle=partial(wait_until_asleep, engine))
 
     def cache_evictor(self) -> Callable[[], None] | None:
         """Reads a buffer a little larger than the last-level cache; as large as memory allows where that is little."""

@@ -74,6 +74,9 @@ def earlier_state(earlier: RunRecord | None, threads: ThreadChoice, prompt_token
     state.chunk_tokens = prefill.chunk_tokens
     state.chunk_rows = list(prefill.chunk_s)
     state.step_rows = {DecodeAt(s.depth, s.batch): list(s.step_s) for s in earlier.measurement.decode}
+    state.seen = {DecodeAt(s.depth, s.batch): list(s.repetitions) for s in earlier.measurement.decode}
+    state.seen[None] = list(prefill.repetitions)
+    state.references = [list(part) for part in earlier.contention.references]
     if earlier.measurement.ttft_s is not None:
         state.ttft_s = list(earlier.measurement.ttft_s.samples)
     return state

@@ -7,11 +7,12 @@ after which the cache is cut back to that depth. Both keep the raw seconds of ev
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from suffice.records.schema import DecodeSeries, PrefillSeries, ThreadPoint
+from suffice.decide.quiet import is_watched, marked
+from suffice.records.schema import DecodeSeries, PrefillSeries, ReferenceRecord, RepetitionRecord, ThreadPoint
 from suffice.stats.intervals import estimate_from, median
 from suffice.stats.stopping import StoppingRule, StopReason, should_stop
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from suffice.measure.clock import Clock
     from suffice.measure.engine.seam import Session
+    from suffice.measure.observer import Observer
     from suffice.stats.estimate import Estimate
 
 # A decode repetition should last about so long that one scheduling hiccup does not decide it ...
@@ -154,6 +156,21 @@ class SeriesState:
     step_rows: dict[DecodeAt, list[tuple[float, ...]]] = field(default_factory=dict)  # the run's depth is the first key
     ttft_s: list[float] = field(default_factory=list)
     stopped: dict[DecodeAt | None, StopReason] = field(default_factory=dict)
+    # What else happened during each repetition, prefill under None; and readings of the reference kernel, by part of the run.
+    seen: dict[DecodeAt | None, list[RepetitionRecord]] = field(default_factory=dict)
+    references: list[list[ReferenceRecord]] = field(default_factory=list)
+
+    def note(self, series: DecodeAt | None, seen: RepetitionRecord) -> None:
+        """Keep what was seen during the last repetition of a series; those before that nobody watched have empty readings."""
+        rows = len(self.chunk_rows if series is None else self.step_rows[series])
+        kept = self.seen.setdefault(series, [])
+        kept += [RepetitionRecord()] * (rows - 1 - len(kept))
+        kept.append(seen)
+
+    def repetitions(self, series: DecodeAt | None) -> tuple[RepetitionRecord, ...]:
+        """The repetitions of a series with their marks; empty where nobody watched."""
+        seen = self.seen.get(series, [])
+        return marked(seen, self.references) if is_watched(seen) else ()
 
     def decode_series(self) -> tuple[DecodeSeries, ...]:
         """The decode part of a record."""
@@ -165,6 +182,7 @@ class SeriesState:
                 tokens_per_second=decode_rate(rows),
                 step_s=tuple(rows),
                 stopped=self.stopped.get(at),
+                repetitions=self.repetitions(at),
             )
             for at, rows in self.step_rows.items()
         )
@@ -178,6 +196,7 @@ class SeriesState:
             tokens_per_second=prefill_rate(self.chunk_rows, self.prompt_tokens),
             chunk_s=tuple(self.chunk_rows),
             stopped=self.stopped.get(None),
+            repetitions=self.repetitions(None),
         )
 
 
@@ -210,8 +229,13 @@ class SeriesPlan:
 class SeriesRunner:
     """Runs the repetitions of a plan on an open session. Decode series are known by their depth and batch, prefill by None."""
 
-    def __init__(self, session: Session, clock: Clock, plan: SeriesPlan, state: SeriesState) -> None:
+    def __init__(
+        self, session: Session, clock: Clock, plan: SeriesPlan, state: SeriesState, observer: Observer | None = None
+    ) -> None:
         self._session, self._clock, self._plan, self.state = session, clock, plan, state
+        self._observer = observer
+        if observer is not None:
+            state.references.append([])  # the kernel's work is fixed anew, so that earlier readings are not like these
         for at in plan.decode_series():
             state.step_rows.setdefault(at, [])
         self._cost_s: dict[DecodeAt | None, float] = {}
@@ -227,6 +251,7 @@ class SeriesRunner:
                 self._decode(at)
         while self._cycle():
             pass
+        self._read_reference(always=True)
 
     def turn(self, part: Part) -> None:
         """One repetition of each series of a part, whatever there is of them: for those who decide themselves when it is enough."""
@@ -264,6 +289,7 @@ class SeriesRunner:
             elapsed_s=self._clock.now_s() - self._started_s,
             next_s=self._cost_s.get(series, 0.0),
             budget_s=self._plan.budget_s * share,
+            disturbed=[one.disturbed for one in self.state.repetitions(series)],
         )
         if reason is not None:
             self.state.stopped[series] = reason
@@ -278,11 +304,15 @@ class SeriesRunner:
 
     def _prefill(self) -> None:
         before_s = self._clock.now_s()
+        self._read_reference()
+        self._start()
         chunks = self._session.prefill(self._plan.prompt_tokens, prompt=self._plan.prompt)
+        seen = self._seen(math.fsum(chunks.seconds), self.state.threads.prefill)
         (first_step_s,) = self._session.decode(1)
         self._filled, self._spread = self._plan.prompt_tokens + 1, False
         self.state.chunk_tokens = chunks.tokens
         self.state.chunk_rows.append(chunks.seconds)
+        self.state.note(None, seen)
         self.state.ttft_s.append(math.fsum(chunks.seconds) + first_step_s)
         self._done(None, before_s)
 
@@ -299,10 +329,15 @@ class SeriesRunner:
     def _decode(self, at: DecodeAt) -> None:
         before_s = self._clock.now_s()
         first_filling = self._filled < at.depth
+        self._read_reference()
         self._go_to(at)
         if first_filling:
             before_s = self._clock.now_s()  # the next repetition only cuts the cache back
-        self.state.step_rows[at].append(self._session.decode(self._plan.steps, batch=at.batch))
+        self._start()
+        steps_s = self._session.decode(self._plan.steps, batch=at.batch)
+        seen = self._seen(math.fsum(steps_s), self.state.threads.decode)
+        self.state.step_rows[at].append(steps_s)
+        self.state.note(at, seen)
         self._filled = at.depth + self._plan.steps
         self._done(at, before_s)
 
@@ -310,3 +345,23 @@ class SeriesRunner:
         self._cost_s[series] = self._clock.now_s() - before_s
         if self._plan.between is not None:
             self._plan.between()
+
+    def _read_reference(self, *, always: bool = False) -> None:
+        """Read the reference kernel where that is due, and wake the engine's threads behind it; what they decode is cut off again."""
+        reading = None if self._observer is None else self._observer.prepare(always=always)
+        if reading is not None:
+            self.state.references[-1].append(ReferenceRecord(**asdict(reading)))
+            if not always:
+                self._session.decode(1)
+
+    def _start(self) -> None:
+        if self._observer is not None:
+            self._observer.start()
+
+    def _seen(self, worked_s: float, threads: int) -> RepetitionRecord:
+        """What else happened since the start; an empty reading where nobody watches."""
+        if self._observer is None:
+            return RepetitionRecord()
+        part = len(self.state.references) - 1
+        seen = self._observer.stop(worked_s=worked_s, threads=threads)
+        return replace(seen, part=part, references_before=len(self.state.references[part]))

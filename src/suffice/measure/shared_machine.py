@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from suffice.measure.contention import Contention
     from suffice.measure.machine import Machine, MachineFacts
+    from suffice.measure.observer import Observer
     from suffice.records.schema import BandwidthRecord
 
 _METHOD: Final = (
@@ -52,6 +53,10 @@ class SharedMachine:
     def contention(self, threads: int) -> Contention:
         """See :class:`~suffice.measure.machine.Machine`."""
         return self._machine.contention(threads)
+
+    def observer(self, pid: int | None, threads: int) -> Observer | None:
+        """See :class:`~suffice.measure.machine.Machine`."""
+        return self._machine.observer(pid, threads)
 
     def cache_evictor(self) -> Callable[[], None] | None:
         """See :class:`~suffice.measure.machine.Machine`."""

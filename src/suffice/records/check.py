@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.errors import RecordError
 from suffice.records.alike import RELATIVE_TOLERANCE, alike
+from suffice.records.check_quiet import check_quiet
 from suffice.records.check_service import check_service
 from suffice.records.check_slices import check_extrapolation
 from suffice.stats.intervals import estimate_from, median
@@ -47,6 +48,7 @@ def check_record(record: RunRecord, *, source: str) -> None:
     if record.measurement.extrapolation is not None:
         check_extrapolation(record, source=source)
     check_service(record, source=source)
+    check_quiet(record, source=source)
     if record.device_kind not in ("cpu", "gpu"):
         raise RecordError(f"{source}: device_kind is {record.device_kind!r}; it is 'cpu' or 'gpu'")
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from suffice.stats.estimate import Estimate
+from suffice.stats.quiet import Window
+from suffice.stats.trend import Trend
 
 SCHEMA_VERSION: Final = 1
 
@@ -85,6 +87,55 @@ class EngineRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RepetitionRecord:
+    """What else happened during one repetition: the raw reading, and the mark that follows from it.
+
+    ``start_s`` and ``windows`` are on one monotonic clock. ``reading`` holds those fields of a
+    :class:`~suffice.decide.disturbance.ContentionReading` that the system tells; empty: nobody watched. ``references_before`` readings of
+    the reference kernel were made in this ``part`` of the run before it began, so that the nearest ones are the last of them and the next.
+    """
+
+    part: int = 0
+    start_s: float | None = None
+    reading: dict[str, int | float] = field(default_factory=dict)
+    windows: tuple[Window, ...] = ()
+    references_before: int = 0
+    disturbed: bool | None = None  # computed from the above, and so are the reasons
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuietRecord:
+    """What a series says of the machine when nobody disturbs (:mod:`suffice.stats.quiet`), beside its speed as it was found.
+
+    ``tokens_per_second`` is None where that cannot be told, and ``why_not`` says why. All is computed from raw times and readings.
+    """
+
+    tokens_per_second: Estimate | None = None
+    basis: str | None = None  # what it was made from
+    why_not: str | None = None
+    disturbed_share: float | None = None  # of the time; None: nothing shows what quiet is
+    slowdown: float | None = None  # how many times as long all took as it takes when quiet
+    bimodal: bool | None = None  # step times gather at more than one place
+    drift: Trend | None = None  # of the repetitions' rates
+    marked: int = 0  # repetitions that were disturbed
+    unmarked: int = 0  # that were not; of the rest it is not known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceRecord:
+    """One reading of the reference kernel, as in :class:`~suffice.decide.reference.ReferenceReading`."""
+
+    time_s: float
+    cost_s: float
+    memory_s: float | None = None
+    compute_s: float | None = None
+    memory_bytes: int | None = None
+    cache_resident: bool | None = None
+    waited_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeSeries:
     """Repetitions of decoding at one depth. ``step_s`` holds the raw seconds of each step, a row per repetition.
 
@@ -98,6 +149,8 @@ class DecodeSeries:
     tokens_per_second: Estimate | None = None
     step_s: tuple[tuple[float, ...], ...] = ()
     stopped: str | None = None
+    repetitions: tuple[RepetitionRecord, ...] = ()  # one for each row; empty: nobody watched them
+    quiet: QuietRecord | None = None  # None: not watched, or not finished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +163,8 @@ class PrefillSeries:
     tokens_per_second: Estimate | None = None
     chunk_s: tuple[tuple[float, ...], ...] = ()
     stopped: str | None = None
+    repetitions: tuple[RepetitionRecord, ...] = ()  # as above
+    quiet: QuietRecord | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,6 +326,8 @@ class ContentionRecord:
     disturbed: bool | None = None
     reasons: tuple[str, ...] = ()
     readings: dict[str, Any] = field(default_factory=dict)
+    # Readings of the reference kernel, a row for each part of the run (one that was resumed has several): its work is fixed anew in each.
+    references: tuple[tuple[ReferenceRecord, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ class StopReason(StrEnum):
     NARROW = "interval narrow enough"
     BUDGET = "budget spent"
     MAXIMUM = "maximum of repetitions reached"
+    DISTURBED = "budget or maximum of repetitions spent while most repetitions were disturbed"
     INTERRUPTED = "interrupted"
 
 
@@ -41,26 +42,38 @@ class StoppingRule:
             raise ValueError("a stopping rule needs 1 <= least <= minimum repetitions")
 
 
-def should_stop(
-    rule: StoppingRule, samples: Sequence[float], *, elapsed_s: float, next_s: float, budget_s: float
+def should_stop(  # what was measured and what may be spent
+    rule: StoppingRule,
+    samples: Sequence[float],
+    *,
+    elapsed_s: float,
+    next_s: float,
+    budget_s: float,
+    disturbed: Sequence[bool | None] = (),
 ) -> StopReason | None:
     """The reason to stop now, or None to go on.
+
+    A repetition that is known to be disturbed is made again: it counts against the maximum and the budget, but neither for the
+    minimum nor for the interval. So a series goes on until enough of it is quiet, or says that it was not to be had.
 
     Args:
         rule: what is narrow enough.
         samples: one value per repetition so far.
+        disturbed: a mark for each of them; None: not known. Empty: nobody watched.
         elapsed_s: time spent on this series so far.
         next_s: what one more repetition is expected to take.
         budget_s: what the series may take; ``rule.least`` repetitions are always made.
     """
     if len(samples) < rule.least:
         return None
-    if len(samples) >= rule.minimum:
-        half_width = estimate_from(samples).relative_half_width
+    calm = [value for value, mark in zip(samples, disturbed, strict=True) if not mark] if disturbed else samples
+    if len(calm) >= rule.minimum:
+        half_width = estimate_from(calm).relative_half_width
         if half_width is not None and half_width <= rule.relative_half_width:
             return StopReason.NARROW
+    most_disturbed = 2 * len(calm) < len(samples)
     if len(samples) >= rule.maximum:
-        return StopReason.MAXIMUM
+        return StopReason.DISTURBED if most_disturbed else StopReason.MAXIMUM
     if elapsed_s + next_s > budget_s:
-        return StopReason.BUDGET
+        return StopReason.DISTURBED if most_disturbed else StopReason.BUDGET
     return None

@@ -160,6 +160,11 @@ class FakeSession:
         )
 
     @property
+    def pid(self) -> int | None:
+        """None: there is no process."""
+        return None
+
+    @property
     def depth(self) -> int:
         """Tokens that sequence 0 holds."""
         return self._depths[0]

@@ -123,6 +123,10 @@ class Session(Protocol):
     def facts(self) -> SessionFacts:
         """What was known once the model was open."""
 
+    @property
+    def pid(self) -> int | None:
+        """Process id of the engine, for those who watch it from outside; None: it is no single process of its own."""
+
     def set_threads(self, n_threads: int, n_threads_batch: int) -> None:
         """Use other thread counts (decode, prefill) from the next evaluation on, without loading again."""
 

@@ -51,6 +51,11 @@ class SideBySide:
         """Of the first."""
         return self.sessions[0].facts
 
+    @property
+    def pid(self) -> int | None:
+        """None: there are several."""
+        return None
+
     def set_threads(self, n_threads: int, n_threads_batch: int) -> None:
         """In each of them."""
         self._all(lambda session: session.set_threads(n_threads, n_threads_batch))

@@ -1,0 +1,170 @@
+"""Which repetitions of a run were disturbed, and what its series say of the machine when nobody disturbs: from the raw readings in its record."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Final
+
+from suffice.decide.disturbance import ContentionReading, Disturbance, judge_repetition
+from suffice.decide.reference import ReferenceReading, reference_level
+from suffice.records.schema import ContentionRecord, QuietRecord
+from suffice.stats.quiet import Repetition, marks_of_steps, two_speeds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from suffice.decide.reference import ReferenceLevel
+    from suffice.records.schema import MeasurementRecord, ReferenceRecord, RepetitionRecord, RunRecord
+
+# Of the repetitions of a series, so many (and one) may be marked before the run is. One in five does not move a median out of the others; and where
+# marks are wrong for 5 % of quiet repetitions, more than one in five of 8 are by chance in 6 % of runs, of 10 in 1.2 %.
+MAX_MARKED_SHARE: Final = 0.20
+
+References = tuple[tuple["ReferenceRecord", ...], ...]
+
+
+def is_watched(repetitions: Sequence[RepetitionRecord]) -> bool:
+    """Whether anybody watched any of these repetitions."""
+    return any(one.reading for one in repetitions)
+
+
+def marked(
+    repetitions: Sequence[RepetitionRecord], references: Sequence[Sequence[ReferenceRecord]]
+) -> tuple[RepetitionRecord, ...]:
+    """The repetitions with the marks that follow from their readings.
+
+    Raises:
+        TypeError, ValueError, ArithmeticError: readings that no machine can have.
+    """
+    return tuple(
+        replace(one, disturbed=mark.disturbed, reasons=mark.reasons)
+        for one, mark in zip(repetitions, _judged(repetitions, references), strict=True)
+    )
+
+
+def _judged(
+    repetitions: Sequence[RepetitionRecord], references: Sequence[Sequence[ReferenceRecord]]
+) -> list[Disturbance]:
+    parts = [[ReferenceReading(**asdict(one)) for one in part] for part in references]
+    levels = [reference_level(part) for part in parts]
+    return [_judge(one, parts, levels) for one in repetitions]
+
+
+def _judge(
+    one: RepetitionRecord, parts: Sequence[Sequence[ReferenceReading]], levels: Sequence[ReferenceLevel]
+) -> Disturbance:
+    if not one.reading:
+        return Disturbance(disturbed=None, reasons=())
+    reading = ContentionReading(**one.reading)  # type: ignore[arg-type]  # whole numbers were kept as such
+    if not 0 <= one.part < len(parts):
+        return judge_repetition(reading, (), reference_level(()))
+    around = parts[one.part][max(0, one.references_before - 1) : one.references_before + 1]
+    return judge_repetition(reading, around, levels[one.part])
+
+
+def quiet_record(
+    rows: Sequence[Sequence[float]],
+    repetitions: Sequence[RepetitionRecord],
+    references: Sequence[Sequence[ReferenceRecord]],
+    units_per_step: float = 1.0,
+) -> QuietRecord | None:
+    """The quiet speed of a series, and how much of its time was disturbed; None where nobody watched.
+
+    Args:
+        rows: seconds of the steps of each repetition; a prompt is one step.
+        repetitions: what was seen during each.
+        references: readings of the reference kernel, by part of the run.
+        units_per_step: tokens of a step.
+    """
+    if not rows or not is_watched(repetitions):
+        return None
+    marks = _judged(repetitions, references)
+    made = [
+        Repetition(step_s=tuple(row), disturbed=mark.disturbed, step_disturbed=_of_steps(row, one, mark))
+        for row, one, mark in zip(rows, repetitions, marks, strict=True)
+    ]
+    found = two_speeds(made, units_per_step=units_per_step)
+    return QuietRecord(
+        tokens_per_second=found.quiet,
+        basis=None if found.basis is None else found.basis.value,
+        why_not=None if found.no_quiet is None else found.no_quiet.value,
+        disturbed_share=found.disturbed_share,
+        slowdown=found.slowdown,
+        bimodal=found.bimodal,
+        drift=found.drift,
+        marked=found.marked,
+        unmarked=found.unmarked,
+    )
+
+
+def _of_steps(row: Sequence[float], one: RepetitionRecord, mark: Disturbance) -> tuple[bool | None, ...]:
+    if one.start_s is None or not one.windows:
+        return ()
+    return mark.step_marks(marks_of_steps(row, one.start_s, one.windows))
+
+
+def with_quiet(measurement: MeasurementRecord, references: Sequence[Sequence[ReferenceRecord]]) -> MeasurementRecord:
+    """The measurement with the quiet speed of every series that was watched."""
+    prefill = measurement.prefill
+    if prefill is not None:
+        whole = [(math.fsum(row),) for row in prefill.chunk_s]
+        quiet = quiet_record(whole, prefill.repetitions, references, prefill.prompt_tokens)
+        prefill = replace(prefill, quiet=quiet)
+    decode = tuple(
+        replace(series, quiet=quiet_record(series.step_s, series.repetitions, references))
+        for series in measurement.decode
+    )
+    return replace(measurement, decode=decode, prefill=prefill)
+
+
+def disturbed_series(measurement: MeasurementRecord) -> tuple[str, ...]:
+    """Why the marks of its repetitions mark a whole run: a reason for each of its two main series that has too many of them."""
+    series = [(f"decode at depth {one.depth}", one.repetitions) for one in measurement.decode[:1]]
+    if measurement.prefill is not None:
+        series.append(("prefill", measurement.prefill.repetitions))
+    found = []
+    for name, repetitions in series:
+        reasons = [one.reasons[0] for one in repetitions if one.disturbed and one.reasons]
+        if len(reasons) > max(1.0, MAX_MARKED_SHARE * len(repetitions)):
+            found.append(
+                f"{len(reasons)} of {len(repetitions)} repetitions of {name} were disturbed, one by this: {reasons[0]}"
+            )
+    return tuple(found)
+
+
+def undisturbed_record(record: RunRecord) -> RunRecord | None:
+    """The record as it would be of the undisturbed machine: quiet speeds in place of those that were found, what has none left out.
+
+    None where it has no quiet decode rate, or where nothing disturbed it.
+    """
+    measurement = record.measurement
+    first = measurement.decode[0] if measurement.decode else None
+    if first is None or first.quiet is None or first.quiet.tokens_per_second is None:
+        return None
+    if record.disturbed is False and not first.quiet.marked:
+        return None
+    decode = tuple(
+        replace(one, tokens_per_second=one.quiet.tokens_per_second)
+        for one in measurement.decode
+        if one.quiet is not None and one.quiet.tokens_per_second is not None
+    )
+    prefill = measurement.prefill
+    found = None if prefill is None else prefill.tokens_per_second
+    quiet = None if prefill is None or prefill.quiet is None else prefill.quiet.tokens_per_second
+    if prefill is not None and found is not None and quiet is not None:
+        # Each chunk as much faster as the whole: which chunk was hit is not known.
+        factor = found.point / quiet.point
+        rows = tuple(tuple(factor * seconds for seconds in row) for row in prefill.chunk_s)
+        prefill = replace(prefill, tokens_per_second=quiet, chunk_s=rows)
+    else:
+        prefill = None
+    return replace(
+        record,
+        decode_tokens_per_second=first.quiet.tokens_per_second.point,
+        prefill_tokens_per_second=None if prefill is None or quiet is None else quiet.point,
+        ttft_s=None,  # follows from the two
+        disturbed=False,
+        contention=ContentionRecord(disturbed=False),
+        measurement=replace(measurement, decode=decode, prefill=prefill, ttft_s=None),
+    )

@@ -1,0 +1,118 @@
+"""What a series does around each of its repetitions, so that it is known afterwards whether somebody disturbed it.
+
+::
+
+    with machine.observer(session.pid, threads) as observer:
+        reading = observer.prepare()  # None: readings have had their share of the time
+        if reading is not None:
+            session.decode(1)  # the reading emptied the caches, and the engine's threads sleep
+        observer.start()
+        steps_s = session.decode(16)
+        seen = observer.stop(worked_s=sum(steps_s), threads=8)
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final, Self
+
+from suffice.records.schema import RepetitionRecord
+from suffice.stats.quiet import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+    from suffice.decide.reference import ReferenceReading
+    from suffice.measure.reference_kernel import Reference
+    from suffice.measure.repetition_watch import Repetitions
+
+# Before a reading the engine's threads must sleep, which they do after 0.1 s: with that it takes as long as a quarter of a repetition. Of
+# the time of a series it may take a tenth, so that readings come every second or so; a repetition is judged by those around it.
+MAX_PREPARING_SHARE: Final = 0.10
+
+
+class Observer:
+    """Readings of each repetition, and of the reference kernel between them. Leave the context, or :meth:`close` it, to free the kernel.
+
+    Args:
+        watch: readings of repetitions.
+        reference: the reference kernel; None: there is none, and nobody tells about the memory bus.
+        settle: waits until the engine's threads sleep.
+        clock_s: a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        watch: Repetitions,
+        reference: Reference | None = None,
+        *,
+        settle: Callable[[], object] | None = None,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._watch, self._reference, self._settle, self._clock_s = watch, reference, settle, clock_s
+        self._opened_s, self._spent_s = clock_s(), 0.0
+        self._open = ExitStack()
+        if isinstance(reference, AbstractContextManager):
+            self._open.enter_context(reference)
+
+    def prepare(self, *, always: bool = False) -> ReferenceReading | None:
+        """A reading of the reference kernel before a repetition; None where there is no kernel, or readings had their share of the time.
+
+        ``always``: whatever it costs, as behind the last repetition.
+        """
+        begin_s = self._clock_s()
+        spent = self._spent_s > MAX_PREPARING_SHARE * (begin_s - self._opened_s)
+        if self._reference is None or (spent and not always):
+            return None
+        if self._settle is not None:
+            self._settle()
+        reading = self._reference.read() if always else self._reference.read_if_cheap()
+        self._spent_s += self._clock_s() - begin_s
+        return reading
+
+    def start(self) -> None:
+        """The repetition begins."""
+        self._watch.start()
+
+    def stop(self, *, worked_s: float, threads: int) -> RepetitionRecord:
+        """It is over: what was seen meanwhile, without a mark.
+
+        Args:
+            worked_s: the sum of its steps.
+            threads: that it was made with.
+        """
+        seen = self._watch.stop(worked_s=worked_s)
+        told = {**asdict(seen.reading), "threads": threads}
+        return RepetitionRecord(
+            start_s=seen.start_s,
+            reading={name: value for name, value in told.items() if value is not None and math.isfinite(value)},
+            windows=joined(seen.windows),
+        )
+
+    def close(self) -> None:
+        """Free the kernel; twice is harmless."""
+        self._open.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def joined(windows: Sequence[Window]) -> tuple[Window, ...]:
+    """Windows that follow each other and have the same mark as one: they say the same of every step."""
+    found: list[Window] = []
+    for window in windows:
+        last = found[-1] if found else None
+        if last is not None and (last.end_s, last.disturbed) == (window.begin_s, window.disturbed):
+            found[-1] = Window(begin_s=last.begin_s, end_s=window.end_s, disturbed=window.disturbed)
+        else:
+            found.append(window)
+    return tuple(found)
