@@ -69,3 +69,17 @@ def test_coverage_that_is_left_by_optional_stopping(sigma: float) -> None:
 
     # The standard error of a share of 0.95 of 300 is 0.013: 0.90 is the claim, less two of them the bar.
     assert inside / series >= 0.90 - 0.026
+
+
+def test_disturbed_repetitions_are_made_again() -> None:
+    """Eight equal samples of which three are disturbed are five; eight quiet ones are narrow, whatever the disturbed ones say."""
+    marks = [True] * 3 + [False] * 5
+
+    def stop(samples: list[float], disturbed: list[bool | None], elapsed_s: float = 0.0) -> object:
+        return should_stop(RULE, samples, elapsed_s=elapsed_s, next_s=1.0, budget_s=100.0, disturbed=disturbed)
+
+    assert stop(STEADY, marks) is None
+    assert stop([5.0] * 3 + STEADY, [True] * 3 + [None] * 8) is StopReason.NARROW
+    assert stop(STEADY, marks, elapsed_s=99.5) is StopReason.BUDGET
+    assert stop(STEADY, [True] * 5 + [False] * 3, elapsed_s=99.5) is StopReason.DISTURBED
+    assert stop([10.0] * 60, [True] * 60) is StopReason.DISTURBED

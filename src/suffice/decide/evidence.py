@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.decide.plausibility import contradictions_in
 from suffice.decide.quantity import Quantity
+from suffice.decide.quiet import undisturbed_record
 from suffice.model.basis import Basis, weakest
 from suffice.model.extrapolation import RESIDUAL_TOLERANCE, STAND_IN_ERROR
 from suffice.model.prefill_curve import PrefillCurve
@@ -85,6 +86,9 @@ class MachineEvidence:
     quality: QualityEvidence | None = None  # None: nobody has compared
     bits_per_weight: float | None = None
     model_file: str | None = None  # its name; None: there was no file
+    undisturbed: MachineEvidence | None = (
+        None  # of the same machine when nobody disturbs; None: not told, or nobody did
+    )
 
     def decode_rate(self, depth: float | None) -> Quantity | None:
         """Tokens per second of one stream at a depth (None: at the depth of the run)."""
@@ -182,6 +186,7 @@ def evidence_from(record: RunRecord, name: str | None = None) -> MachineEvidence
     """The evidence in a run record; ``name`` replaces the machine's own name."""
     measurement = record.measurement
     engines = 1 if measurement.service is None else measurement.service.instances
+    quiet = undisturbed_record(record)
     return MachineEvidence(
         name=_named(name or record.machine or "this machine", engines),
         engines=engines,
@@ -221,6 +226,7 @@ def evidence_from(record: RunRecord, name: str | None = None) -> MachineEvidence
         service_uncertainty=_service_uncertainty(record),
         bits_per_weight=_bits_per_weight(record),
         model_file=record.model.file_name,
+        undisturbed=None if quiet is None else evidence_from(quiet, name),
     )
 
 

@@ -145,7 +145,7 @@ def undisturbed_record(record: RunRecord) -> RunRecord | None:
     if record.disturbed is False and not first.quiet.marked:
         return None
     decode = tuple(
-        replace(one, tokens_per_second=one.quiet.tokens_per_second)
+        replace(one, tokens_per_second=one.quiet.tokens_per_second, quiet=None)
         for one in measurement.decode
         if one.quiet is not None and one.quiet.tokens_per_second is not None
     )
@@ -156,7 +156,7 @@ def undisturbed_record(record: RunRecord) -> RunRecord | None:
         # Each chunk as much faster as the whole: which chunk was hit is not known.
         factor = found.point / quiet.point
         rows = tuple(tuple(factor * seconds for seconds in row) for row in prefill.chunk_s)
-        prefill = replace(prefill, tokens_per_second=quiet, chunk_s=rows)
+        prefill = replace(prefill, tokens_per_second=quiet, chunk_s=rows, quiet=None)
     else:
         prefill = None
     return replace(

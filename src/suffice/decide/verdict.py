@@ -8,6 +8,8 @@ The rule, and its only home:
    Otherwise, and whenever the evidence contradicts itself: "undecided", with the measurement that would settle it.
 3. What was measured on a busy machine, or with a build that leaves instruction sets of this CPU unused, is a lower bound of
    speed: *enough* stands, *not enough* becomes *open*; on a busy machine *thin* becomes *open* as well.
+   Where its record has undisturbed speeds, the machine is judged by them as well, as one that is not busy: the verdict is that of what was
+   found, and the other one is said beside it.
 4. Quality is graded by what a comparison on the team's items decided (:mod:`suffice.decide.quants`): shown to reach is *enough*, shown
    to miss *not enough*, neither is *open*. A model that was shown to miss it is "undecided" whatever the machine: a GPU would run the same
    model, and answer as badly.
@@ -79,6 +81,8 @@ class Verdict:
         settle: what to do next when it is undecided or thin, None when nothing is needed.
         machine: which machine it is about.
         service: what was simulated of users, a rate or a queue; None where the demand is of one stream.
+        undisturbed: the verdict on the same machine when nobody disturbs, which says what it can do; this one is of what was found and says
+            what can be relied on now. None: nobody disturbed, or it cannot be told.
     """
 
     verdict: str
@@ -91,6 +95,7 @@ class Verdict:
     settle: str | None
     machine: str
     service: ServiceOutlook | None = None
+    undisturbed: Verdict | None = None
 
 
 def decide_machine(demand: Demand, evidence: MachineEvidence, service: ServiceOutlook | None = None) -> Verdict:
@@ -119,7 +124,7 @@ def decide_machine(demand: Demand, evidence: MachineEvidence, service: ServiceOu
     binding = binding_of(judged)
     bases = [item.constraint.available.basis for item in judged if item.constraint.available is not None]
     speed_bases: list[Basis] = [basis for basis in bases if basis != Basis.STATED]
-    return Verdict(
+    found = Verdict(
         verdict=words.UNDECIDED if _misses_quality(judged) else word_of(grade, is_gpu=evidence.is_gpu),
         reason=_reason(grade, binding, graded, evidence),
         binding=None if binding is None else binding.constraint.name,
@@ -131,6 +136,25 @@ def decide_machine(demand: Demand, evidence: MachineEvidence, service: ServiceOu
         machine=evidence.name,
         service=service,
     )
+    return _beside_undisturbed(found, demand, evidence)
+
+
+def _beside_undisturbed(found: Verdict, demand: Demand, evidence: MachineEvidence) -> Verdict:
+    """The verdict, with the one of the undisturbed machine and what it says.
+
+    Of one stream only: what is simulated rests on passes of which nobody knows one by one who disturbed them.
+    """
+    if evidence.undisturbed is None or found.service is not None or evidence.contradictions:
+        return found
+    quiet = decide_machine(demand, replace(evidence.undisturbed, quality=evidence.quality))
+    if quiet.verdict == found.verdict:
+        sentence = "Undisturbed the verdict is the same."
+    else:
+        sentence = (
+            f"This is what can be relied on now, as the machine was found; what it can do when nobody disturbs it is another verdict, "
+            f"{quiet.verdict}: {quiet.reason}"
+        )
+    return replace(found, reason=f"{found.reason} {sentence}", undisturbed=quiet)
 
 
 def _misses_quality(judged: Sequence[GradedConstraint]) -> bool:

@@ -32,6 +32,8 @@ def decision_text(decision: Decision) -> str:
     """Verdict first, then why, the constraints, what would flip it and what to do next."""
     verdict = decision.verdict
     lines = [f"verdict: {verdict.verdict}", f"{_IN_OTHER_WORDS[verdict.verdict]} {one_line(verdict.reason)}"]
+    if verdict.undisturbed is not None and verdict.undisturbed.verdict != verdict.verdict:
+        lines.insert(1, f"undisturbed: {verdict.undisturbed.verdict}")
     if verdict.settle:
         lines.append(f"next: {one_line(verdict.settle)}")
     lines += [
@@ -121,6 +123,7 @@ def decision_document(decision: Decision) -> dict[str, Any]:
         "flips": list(verdict.flips),
         "settle": verdict.settle,
         "machine": verdict.machine,
+        "undisturbed": _undisturbed_document(verdict.undisturbed),
         "serving": outlook_document(verdict.service),
         "least_machine": decision.least_machine,
         "machines": [
@@ -134,6 +137,19 @@ def decision_document(decision: Decision) -> dict[str, Any]:
             for v in decision.machines
         ],
         "ratios": [asdict(ratio) for ratio in decision.ratios],
+    }
+
+
+def _undisturbed_document(verdict: Verdict | None) -> dict[str, Any] | None:
+    """What is said of the same machine when nobody disturbs; null where nobody did, or it cannot be told."""
+    if verdict is None:
+        return None
+    return {
+        "verdict": verdict.verdict,
+        "grade": verdict.grade.value,
+        "binding": verdict.binding,
+        "reason": verdict.reason,
+        "constraints": [_constraint_document(item) for item in verdict.constraints],
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from suffice.decide.evidence import supported_rate
+from suffice.report.quiet import decode_quiet_rows, drift_marks, prefill_quiet_rows
 from suffice.report.service_curve import service_curve_lines
 from suffice.report.slices import slice_rows, stand_in_mark
 from suffice.report.tables import one_line, plain_table
@@ -38,6 +39,7 @@ def run_marks(record: RunRecord) -> list[str]:
     elif record.disturbed is None:
         why = "; ".join(record.contention.reasons)
         marks.append("whether the machine was busy is not known" + (f": {why}" if why else ""))
+    marks += drift_marks(record)
     marks += curve_notes(record)
     if record.engine.lower_bound:
         marks.append(
@@ -80,13 +82,14 @@ def _identity_rows(record: RunRecord) -> list[list[str]]:
 def _speed_rows(record: RunRecord) -> list[list[str]]:
     measurement, ceiling = record.measurement, record.ceiling
     rows = []
-    for series in measurement.decode:
+    for number, series in enumerate(measurement.decode):
         how = f"{record.basis}, {_counted(len(series.step_s), 'repetition')}, {_counted(series.threads, 'thread')}"
         if series.stopped:
             how += f", {series.stopped}"
         rate = supported_rate(record, series.tokens_per_second, "decode", series.depth)
         together = "" if series.batch == 1 else f", {series.batch} together, of each"
         rows.append([f"decode at depth {series.depth}{together}", rate_text(rate, None), how])
+        rows += decode_quiet_rows(record, number)
     if not measurement.decode:
         rows.append(["decode", rate_text(None, record.decode_tokens_per_second), record.basis])
     prefill = measurement.prefill
@@ -98,6 +101,7 @@ def _speed_rows(record: RunRecord) -> list[list[str]]:
             how += f", {prefill.stopped}"
         rate = supported_rate(record, prefill.tokens_per_second, "prefill")
         rows.append([f"prefill of {prefill.prompt_tokens}", rate_text(rate, None), how])
+        rows += prefill_quiet_rows(record)
     if record.ttft_s is not None:
         rows.append(["time to first token", format_seconds(record.ttft_s), "prefill and first step, idle machine"])
     if ceiling.decode_tokens_per_second is not None:

@@ -1,0 +1,225 @@
+"""Repetitions that are watched one by one: disturbed ones are made again, and what was seen is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from helpers.gguf_writer import ToyLlama
+from helpers.watched import REFERENCE, observer_of, watch_of
+from suffice.loaders.model_file import open_model_file
+from suffice.measure.engine.fake import FakeClock, FakeEngine
+from suffice.measure.engine.seam import EngineSettings
+from suffice.measure.fake_machine import FakeMachine
+from suffice.measure.observer import MAX_PREPARING_SHARE, Observer, joined
+from suffice.measure.reference_kernel import FakeReference
+from suffice.measure.request import RunRequest
+from suffice.measure.run import Surroundings, measure_model
+from suffice.measure.series import DecodeAt, SeriesPlan, SeriesRunner, SeriesState, ThreadChoice
+from suffice.records.store import load_record, save_record, to_json
+from suffice.stats import StoppingRule, StopReason
+from suffice.stats.quiet import NoQuiet, QuietBasis, Window, marks_of_steps
+
+if TYPE_CHECKING:
+    from suffice.measure.repetition_watch import FakeRepetitionWatch
+    from suffice.records.schema import RunRecord
+
+STEP_S, TOKEN_S, SLOW = 0.02, 0.001, 1.5
+
+
+def _engine(clock: FakeClock, watch: FakeRepetitionWatch, busy: int) -> FakeEngine:
+    """Everything takes half as long again while the first ``busy`` repetitions are watched; a step is 10 us longer for each token before it."""
+
+    def slow() -> float:
+        return SLOW if 0 < watch.started <= busy else 1.0
+
+    return FakeEngine(
+        clock=clock,
+        step_cost=lambda _model, depth, _batch: slow() * (STEP_S + depth * 1e-5),
+        prefill_cost=lambda _model, _depth, tokens: slow() * tokens * TOKEN_S,
+    )
+
+
+def _run(busy: int, *, watched: bool = True, depth: int = 256) -> SeriesState:
+    clock, watch = FakeClock(), watch_of([True] * busy + [False])
+    session = _engine(clock, watch, busy).open(
+        Path("toy.gguf"), EngineSettings(n_ctx=1024, n_threads=1, n_threads_batch=1)
+    )
+    session.prefill(8)
+    plan = SeriesPlan(prompt_tokens=512, depth=depth, steps=10, budget_s=1e6, rule=StoppingRule())
+    state = SeriesState(threads=ThreadChoice(decode=1, prefill=1), prompt_tokens=512)
+    SeriesRunner(session, clock, plan, state, observer_of(watch, clock.now_s) if watched else None).run()
+    return state
+
+
+def test_disturbed_repetitions_are_made_again() -> None:
+    """Of prefill and both depths the first four are disturbed: eight quiet ones follow where the interval counts, and all are kept."""
+    state = _run(12)
+    main, second = state.decode_series()
+    prefill = state.prefill_series()
+
+    assert [one.disturbed for one in main.repetitions] == [True] * 4 + [False] * 8
+    assert [one.disturbed for one in prefill.repetitions] == [True] * 4 + [False] * 8
+    assert (main.stopped, prefill.stopped) == (StopReason.NARROW, StopReason.NARROW)
+    assert [one.disturbed for one in second.repetitions] == [True] * 4 + [False] * 4
+    assert len(main.step_s) == 12
+
+
+def test_a_machine_that_is_never_quiet_is_given_up() -> None:
+    """Sixty repetitions are the end, and the reason says that they were disturbed."""
+    state = _run(10_000)
+
+    assert len(state.step_rows[DecodeAt(256)]) == 60
+    assert state.stopped[DecodeAt(256)] is StopReason.DISTURBED
+    assert state.stopped[None] is StopReason.DISTURBED
+
+
+@pytest.mark.parametrize("depth", [0, 256, 700])
+def test_watching_changes_no_depth(depth: int) -> None:
+    """The step that wakes threads behind a reading is cut off again: times are those of a series that nobody watches."""
+    watched, plain = _run(0, depth=depth), _run(0, watched=False, depth=depth)
+
+    assert watched.step_rows == plain.step_rows
+    assert watched.chunk_rows == plain.chunk_rows
+    assert plain.repetitions(None) == ()
+    assert plain.references == []
+
+
+def test_every_repetition_has_a_reading_on_either_side() -> None:
+    """One reading of the reference kernel before each, and one behind the last."""
+    state = _run(0)
+    (readings,) = state.references
+    before = [one.references_before for seen in state.seen.values() for one in seen]
+
+    assert sorted(before) == list(range(1, len(readings)))
+
+
+def test_readings_have_their_share_of_the_time() -> None:
+    """Waiting for the engine's threads counts: after a reading of 0.2 s the next one comes when 2 s have passed."""
+    clock = FakeClock()
+    observer = Observer(
+        watch_of([False]), FakeReference([REFERENCE]), settle=lambda: clock.advance(0.2), clock_s=clock.now_s
+    )
+
+    assert observer.prepare() == REFERENCE
+    clock.advance(0.2 / MAX_PREPARING_SHARE - 0.21)
+    assert observer.prepare() is None
+    clock.advance(0.02)
+    assert observer.prepare() == REFERENCE
+    assert observer.prepare() is None
+    assert observer.prepare(always=True) == REFERENCE
+
+
+def test_what_is_kept_of_a_reading() -> None:
+    """What the system does not tell is left out, and the threads are those of the phase."""
+    observer = observer_of(watch_of([False]), FakeClock().now_s)
+    observer.start()
+    seen = observer.stop(worked_s=0.5, threads=1)
+
+    assert seen.reading["worked_s"] == 0.5
+    assert seen.reading["threads"] == 1
+    assert "temperature_c" not in seen.reading
+    assert seen.disturbed is None
+
+
+def test_joined_windows_say_the_same() -> None:
+    """Neighbours with one mark become one window, across a gap they do not; the steps under them have the same marks."""
+    edges = [(0.0, 0.1, False), (0.1, 0.2, False), (0.2, 0.3, True), (0.35, 0.4, True), (0.4, 0.5, None)]
+    windows = [Window(begin_s=begin, end_s=end, disturbed=mark) for begin, end, mark in edges]
+    steps = [0.06] * 8
+
+    assert [(one.begin_s, one.end_s) for one in joined(windows)] == [(0.0, 0.2), (0.2, 0.3), (0.35, 0.4), (0.4, 0.5)]
+    assert marks_of_steps(steps, 0.0, joined(windows)) == marks_of_steps(steps, 0.0, windows)
+
+
+class Interrupted(Exception):  # noqa: N818  # stands for a kill in the middle of a run
+    """Raised in the middle of a run."""
+
+
+def _measure(tmp_path: Path, busy: int, *, die_after: int | None = None, earlier: RunRecord | None = None) -> RunRecord:
+    """A whole run on fakes; its record is at ``run.json`` at any time."""
+    clock, watch = FakeClock(), watch_of([True] * busy + [False])
+    saved: list[Any] = []
+
+    def save(record: RunRecord) -> None:
+        save_record(record, tmp_path / "run.json")
+        saved.append(record)
+        if die_after is not None and sum(map(len, _rows(record))) > die_after:
+            raise Interrupted
+
+    around = Surroundings(
+        engine=_engine(clock, watch, busy),
+        machine=FakeMachine(observer=lambda: observer_of(watch, clock.now_s)),
+        clock=clock,
+        progress=lambda _step: None,
+        save=save,
+    )
+    path = tmp_path / "toy.gguf"
+    model = open_model_file(path if path.exists() else ToyLlama().write(path))
+    return measure_model(RunRequest(model=model, prompt_tokens=64, threads=1), around, earlier=earlier)
+
+
+def _rows(record: RunRecord) -> list[Any]:
+    return [series.step_s for series in record.measurement.decode]
+
+
+def test_a_run_has_both_speeds(tmp_path: Path) -> None:
+    """A third of the repetitions took half as long again: the quiet rate is the planted one, and the record comes back as it was."""
+    record = _measure(tmp_path, 12)
+    main = record.measurement.decode[0]
+
+    assert main.quiet is not None
+    assert main.quiet.basis == QuietBasis.REPETITIONS.value
+    assert main.quiet.tokens_per_second is not None
+    assert main.quiet.tokens_per_second.point == pytest.approx(max(len(row) / sum(row) for row in main.step_s))
+    assert main.quiet.disturbed_share == pytest.approx(4 * SLOW / (4 * SLOW + 8), abs=0.01)
+    assert record.disturbed is True
+    assert any("repetitions of decode" in reason for reason in record.contention.reasons)
+    assert to_json(load_record(tmp_path / "run.json")) == to_json(record)
+
+
+def test_a_run_on_a_busy_machine_has_no_quiet_speed(tmp_path: Path) -> None:
+    """All marked and all alike: nothing shows what the machine does alone, and the reason is kept."""
+    main = _measure(tmp_path, 10_000).measurement.decode[0]
+
+    assert main.quiet is not None
+    assert main.quiet.tokens_per_second is None
+    assert main.quiet.why_not == NoQuiet.ALIKE.value
+    assert main.stopped == StopReason.DISTURBED
+
+
+def test_a_resumed_run_keeps_what_was_seen(tmp_path: Path) -> None:
+    """Readings of the reference kernel are in a row for each part, and marks of the first part stand in the record as they did."""
+    with pytest.raises(Interrupted):
+        _measure(tmp_path, 6, die_after=3)
+    earlier = load_record(tmp_path / "run.json")
+    first = earlier.measurement.decode[0].repetitions
+    record = _measure(tmp_path, 0, earlier=earlier)
+    both = record.measurement.decode[0].repetitions
+
+    assert any(one.disturbed for one in first)
+    # A reading that came later may clear the last repetition of a part, never mark it.
+    assert [one.reading for one in both[: len(first)]] == [one.reading for one in first]
+    assert len(record.contention.references) == 2
+    assert {one.part for one in both} == {0, 1}
+    assert to_json(load_record(tmp_path / "run.json")) == to_json(record)
+
+
+def test_a_gpu_is_not_watched(tmp_path: Path) -> None:
+    """Counters and memory of the host tell nothing of a GPU's repetitions."""
+    clock, watch = FakeClock(), watch_of([True])
+    around = Surroundings(
+        engine=_engine(clock, watch, 0),
+        machine=FakeMachine(observer=lambda: observer_of(watch, clock.now_s)),
+        clock=clock,
+        progress=lambda _step: None,
+        save=lambda _record: None,
+    )
+    model = open_model_file(ToyLlama().write(tmp_path / "toy.gguf"))
+    record = measure_model(RunRequest(model=model, prompt_tokens=64, threads=1, n_gpu_layers=99), around)
+
+    assert watch.started == 0
+    assert record.measurement.decode[0].repetitions == ()
+    assert record.measurement.decode[0].quiet is None

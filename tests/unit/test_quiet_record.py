@@ -1,0 +1,228 @@
+"""What a record says of the undisturbed machine: recomputed when it is read, shown to readers, and judged beside what was found."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from helpers.records import document_of, run_record
+from helpers.watched import watched_record
+from suffice.decide.compare import decide
+from suffice.decide.evidence import evidence_from
+from suffice.decide.quiet import undisturbed_record
+from suffice.errors import RecordError
+from suffice.model.demand import Demand, DemandKind, Lengths, Limit, single_stream_need
+from suffice.records.store import record_from
+from suffice.report.decision import decision_document, decision_text
+from suffice.report.run import run_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from suffice.records.schema import QuietRecord, RunRecord
+
+HALF = [True, False] * 4
+MOST = [True] * 5 + [False] * 3
+
+
+def _mostly_busy() -> RunRecord:
+    """98 tokens/s undisturbed, 98 / 1.3 = 75 in five of eight repetitions."""
+    return watched_record(MOST, slowdown=1.3)
+
+
+def _quiet(record: RunRecord) -> QuietRecord:
+    quiet = record.measurement.decode[0].quiet
+    assert quiet is not None
+    return quiet
+
+
+def test_both_speeds_stand_in_the_record() -> None:
+    """Five of eight repetitions of 98 tokens/s took 1.3 times as long: found 75, quiet 98, 68 % of the time (6.5 of 9.5) disturbed."""
+    record = _mostly_busy()
+    quiet = _quiet(record)
+
+    assert record.decode_tokens_per_second == pytest.approx(98 / 1.3, rel=0.02)
+    assert quiet.tokens_per_second is not None
+    assert quiet.tokens_per_second.point == pytest.approx(98, rel=0.02)
+    assert quiet.disturbed_share == pytest.approx(0.684, abs=0.005)
+    assert (quiet.marked, quiet.unmarked) == (5, 3)
+    assert quiet.slowdown == pytest.approx((5 * 1.3 + 3) / 8, rel=0.02)
+
+
+def _unmark(document: dict[str, Any]) -> None:
+    document["measurement"]["decode"][0]["repetitions"][0]["disturbed"] = False
+
+
+def _soothe(document: dict[str, Any]) -> None:
+    document["measurement"]["prefill"]["repetitions"][0]["reading"] |= {"run_wait_s": 0.0, "own_cpu_s": 2.0}
+
+
+def _faster(document: dict[str, Any]) -> None:
+    estimate = document["measurement"]["decode"][0]["quiet"]["tokens_per_second"]
+    estimate["point"] *= 1.2
+    estimate["samples"] = [1.2 * value for value in estimate["samples"]]
+
+
+def _less_disturbed(document: dict[str, Any]) -> None:
+    document["measurement"]["decode"][0]["quiet"]["disturbed_share"] = 0.1
+
+
+def _slower_memory(document: dict[str, Any]) -> None:
+    for reading in document["contention"]["references"][0][5:]:
+        reading["memory_s"] *= 3
+
+
+def _without_readings(document: dict[str, Any]) -> None:
+    document["measurement"]["decode"][0]["repetitions"] = []
+
+
+def _fewer_readings(document: dict[str, Any]) -> None:
+    del document["measurement"]["decode"][0]["repetitions"][0]
+
+
+@pytest.mark.parametrize(
+    "edit", [_unmark, _soothe, _faster, _less_disturbed, _slower_memory, _without_readings, _fewer_readings]
+)
+def test_what_does_not_follow_from_the_readings_is_refused(edit: Callable[[dict[str, Any]], None]) -> None:
+    """Marks follow from readings, quiet speeds from marks and raw times."""
+    document = document_of(watched_record(HALF))
+    assert record_from(document, source="whole") == watched_record(HALF)
+    edit(document)
+
+    with pytest.raises(RecordError, match="edited"):
+        record_from(document, source="edited")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("reading", "usable_cpus"), 0),
+        (("reading", "made_up"), 1),
+        (("reading", "wall_s"), 1e308),
+        (("references_before",), 99),
+        (("references_before",), -1),
+        (("part",), -1),
+    ],
+)
+def test_impossible_readings_are_refused(path: tuple[str, ...], value: float) -> None:
+    """A reading that no machine can have is an error of one sentence, not a crash."""
+    document = document_of(watched_record(HALF))
+    place = document["measurement"]["decode"][0]["repetitions"][0]
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+
+    with pytest.raises(RecordError):
+        record_from(document, source="odd")
+
+
+def test_a_reference_reading_below_zero_is_refused() -> None:
+    """No work takes less than no time."""
+    document = document_of(watched_record(HALF))
+    document["contention"]["references"][0][0]["memory_s"] = -0.003
+
+    with pytest.raises(RecordError, match="no machine can have"):
+        record_from(document, source="odd")
+
+
+def test_one_mark_of_eight_leaves_a_run_quiet() -> None:
+    """It may be a false one, and no median moves by it; two mark the run."""
+    assert watched_record([True] + [False] * 7).disturbed is False
+    assert watched_record([True] * 2 + [False] * 6).disturbed is True
+
+
+def test_quiet_and_found_differ_in_their_verdict() -> None:
+    """Found 98 / 1.3 = 75, needed 60 x 1.5 = 90: not settled now; undisturbed 98 is enough. Both are said, the found one decides."""
+    decision = decide(single_stream_need(60), [evidence_from(_mostly_busy())])
+    verdict = decision.verdict
+
+    assert verdict.verdict == "undecided"
+    assert verdict.undisturbed is not None
+    assert verdict.undisturbed.verdict == "cpu"
+    assert "can be relied on now" in verdict.reason
+    assert "what it can do" in verdict.reason
+    assert "\nundisturbed: cpu\n" in decision_text(decision)
+    document = json.loads(json.dumps(decision_document(decision)))
+    assert document["verdict"] == "undecided"
+    assert document["undisturbed"]["verdict"] == "cpu"
+    assert document["undisturbed"]["constraints"][0]["available"] == pytest.approx(98, rel=0.02)
+
+
+def test_an_undisturbed_machine_that_is_too_slow_is_said_to_be() -> None:
+    """200 are needed: as found a busy machine proves nothing, undisturbed the 98 are not enough."""
+    verdict = decide(single_stream_need(200), [evidence_from(_mostly_busy())]).verdict
+
+    assert verdict.verdict == "undecided"
+    assert verdict.undisturbed is not None
+    assert verdict.undisturbed.verdict == "gpu"
+
+
+def test_the_same_verdict_is_said_to_be_the_same() -> None:
+    """8 are needed: enough as found and undisturbed."""
+    verdict = decide(single_stream_need(8), [evidence_from(_mostly_busy())]).verdict
+
+    assert verdict.verdict == "cpu"
+    assert "Undisturbed the verdict is the same." in verdict.reason
+
+
+def test_prompts_are_judged_undisturbed_as_well() -> None:
+    """512 tokens at 100 tokens/s take 5.1 s undisturbed and 6.7 s as found: a limit of 6 s holds without the margin, undisturbed."""
+    demand = Demand(
+        kind=DemandKind.INTERACTIVE,
+        prompt_tokens=Lengths(p50=512, p95=512),
+        output_tokens=Lengths(p50=16, p95=16),
+        ttft=Limit(value_s=6.0, percentile=95),
+    )
+    verdict = decide(demand, [evidence_from(_mostly_busy())]).verdict
+
+    assert verdict.undisturbed is not None
+    (ttft,) = [item for item in verdict.undisturbed.constraints if item.constraint.name == "ttft_s"]
+    assert ttft.constraint.available is not None
+    assert ttft.constraint.available.point == pytest.approx(512 / 100 + 1 / 98, rel=0.02)
+
+
+def test_nobody_disturbed_nothing_is_said() -> None:
+    """Of a quiet run, and of one that nobody watched, there is no second verdict and no second row."""
+    for record in (watched_record([False] * 8), run_record()):
+        assert undisturbed_record(record) is None
+        verdict = decide(single_stream_need(60), [evidence_from(record)]).verdict
+        assert verdict.undisturbed is None
+        assert "ndisturbed" not in verdict.reason
+        assert "undisturbed" not in run_text(record)
+
+
+def test_no_second_verdict_without_a_quiet_speed() -> None:
+    """All repetitions disturbed alike: unknown stays unknown, with the reason in the row."""
+    record = watched_record([True] * 8)
+
+    assert undisturbed_record(record) is None
+    assert evidence_from(record).undisturbed is None
+    assert "unknown" in run_text(record)
+    assert "every repetition was disturbed" in run_text(record)
+
+
+def test_the_text_shows_both() -> None:
+    """A row of what was found, a row of the undisturbed machine with how much of the time was disturbed."""
+    text = run_text(_mostly_busy())
+
+    assert "decode at depth 512, undisturbed" in text
+    assert "69% of the time was disturbed" in text
+    assert "prefill, undisturbed" in text
+
+
+def test_what_has_no_quiet_speed_is_left_out_of_the_second_verdict() -> None:
+    """A prompt without a quiet speed is not judged by what was found: it is unknown."""
+    record = _mostly_busy()
+    prefill = record.measurement.prefill
+    assert prefill is not None
+    assert prefill.quiet is not None
+    prefill = replace(prefill, quiet=replace(prefill.quiet, tokens_per_second=None))
+    quiet = undisturbed_record(replace(record, measurement=replace(record.measurement, prefill=prefill)))
+
+    assert quiet is not None
+    assert quiet.measurement.prefill is None
+    assert quiet.prefill_tokens_per_second is None
+    assert quiet.ttft_s is None
