@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from helpers.records import run_record
 from suffice.decide.disturbance import ContentionReading
-from suffice.decide.quiet import disturbed_series, marked, with_quiet
+from suffice.decide.quiet import disturbed_parts, marked, with_quiet
 from suffice.decide.reference import ReferenceReading
 from suffice.measure.observer import Observer
 from suffice.measure.reference_kernel import FakeReference
@@ -62,7 +62,7 @@ def watched_record(busy: Sequence[bool], *, slowdown: float = 1.4, decode: float
     series = replace(series, step_s=step_s, repetitions=repetitions, tokens_per_second=rate)
     prefill = replace(prefill, chunk_s=chunk_s, repetitions=repetitions, tokens_per_second=prompt_rate)
     found = with_quiet(replace(measurement, decode=(series,), prefill=prefill), references)
-    reasons = disturbed_series(found)
+    reasons = disturbed_parts(found, references)
     return replace(
         record,
         decode_tokens_per_second=rate.point,

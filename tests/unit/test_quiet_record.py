@@ -12,7 +12,7 @@ from helpers.records import document_of, run_record
 from helpers.watched import watched_record
 from suffice.decide.compare import decide
 from suffice.decide.evidence import evidence_from
-from suffice.decide.quiet import undisturbed_record
+from suffice.decide.quiet import disturbed_parts, marked, undisturbed_record
 from suffice.errors import RecordError
 from suffice.model.demand import Demand, DemandKind, Lengths, Limit, single_stream_need
 from suffice.records.store import record_from
@@ -132,6 +132,24 @@ def test_one_mark_of_eight_leaves_a_run_quiet() -> None:
     """It may be a false one, and no median moves by it; two mark the run."""
     assert watched_record([True] + [False] * 7).disturbed is False
     assert watched_record([True] * 2 + [False] * 6).disturbed is True
+
+
+def test_slow_readings_of_the_kernel_mark_a_run_by_themselves() -> None:
+    """One of nine that took twice as long marks both of its neighbours and not the run; two of nine mark it, with what they saw."""
+    record = watched_record([False] * 8)
+    (readings,) = record.contention.references
+
+    def reasons(slow: int) -> tuple[str, ...]:
+        changed = [
+            replace(one, memory_s=0.006) if place in range(4, 4 + slow) else one for place, one in enumerate(readings)
+        ]
+        marks = [one.disturbed for one in marked(record.measurement.decode[0].repetitions, [changed])]
+        assert sum(mark is True for mark in marks) == slow + 1
+        return disturbed_parts(record.measurement, [changed])
+
+    assert reasons(1) == ()
+    (reason,) = reasons(2)
+    assert "the memory bus is shared" in reason
 
 
 def test_quiet_and_found_differ_in_their_verdict() -> None:

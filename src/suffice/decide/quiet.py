@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final
 
 from suffice.decide.disturbance import ContentionReading, Disturbance, judge_repetition
-from suffice.decide.reference import ReferenceReading, reference_level
+from suffice.decide.reference import ReferenceReading, reference_level, reference_reasons
 from suffice.records.schema import ContentionRecord, QuietRecord
 from suffice.stats.quiet import Repetition, marks_of_steps, two_speeds
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from suffice.decide.reference import ReferenceLevel
     from suffice.records.schema import MeasurementRecord, ReferenceRecord, RepetitionRecord, RunRecord
 
-# Of the repetitions of a series, so many (and one) may be marked before the run is. One in five does not move a median out of the others; and where
+# Of the repetitions of a series, or of the readings of the reference kernel, so many (and one) may be marked before the run is. One in five does not move a median out of the others; and where
 # marks are wrong for 5 % of quiet repetitions, more than one in five of 8 are by chance in 6 % of runs, of 10 in 1.2 %.
 MAX_MARKED_SHARE: Final = 0.20
 
@@ -118,19 +118,32 @@ def with_quiet(measurement: MeasurementRecord, references: Sequence[Sequence[Ref
     return replace(measurement, decode=decode, prefill=prefill)
 
 
-def disturbed_series(measurement: MeasurementRecord) -> tuple[str, ...]:
-    """Why the marks of its repetitions mark a whole run: a reason for each of its two main series that has too many of them."""
+def disturbed_parts(measurement: MeasurementRecord, references: Sequence[Sequence[ReferenceRecord]]) -> tuple[str, ...]:
+    """Why what was seen repetition by repetition marks a whole run.
+
+    Repetitions count by their own readings here, and the reference kernel by its: one slow reading marks the repetitions on both sides of it,
+    which would count it several times.
+    """
     series = [(f"decode at depth {one.depth}", one.repetitions) for one in measurement.decode[:1]]
     if measurement.prefill is not None:
         series.append(("prefill", measurement.prefill.repetitions))
     found = []
     for name, repetitions in series:
-        reasons = [one.reasons[0] for one in repetitions if one.disturbed and one.reasons]
-        if len(reasons) > max(1.0, MAX_MARKED_SHARE * len(repetitions)):
+        reasons = [mark.reasons[0] for mark in _judged(repetitions, ()) if mark.disturbed]
+        if _are_many(len(reasons), len(repetitions)):
             found.append(
                 f"{len(reasons)} of {len(repetitions)} repetitions of {name} were disturbed, one by this: {reasons[0]}"
             )
-    return tuple(found)
+    for part in references:
+        readings = [ReferenceReading(**asdict(one)) for one in part]
+        level = reference_level(readings)
+        slow = [one for one in readings if reference_reasons([one], level)]
+        found += reference_reasons(readings, level) if _are_many(len(slow), len(readings)) else ()
+    return tuple(dict.fromkeys(found))
+
+
+def _are_many(marked: int, of: int) -> bool:
+    return marked > max(1.0, MAX_MARKED_SHARE * of)
 
 
 def undisturbed_record(record: RunRecord) -> RunRecord | None:

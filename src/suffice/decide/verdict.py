@@ -148,13 +148,13 @@ def _beside_undisturbed(found: Verdict, demand: Demand, evidence: MachineEvidenc
         return found
     quiet = decide_machine(demand, replace(evidence.undisturbed, quality=evidence.quality))
     if quiet.verdict == found.verdict:
-        sentence = "Undisturbed the verdict is the same."
+        sentence = "Undisturbed the verdict is the same." if evidence.disturbed else ""
     else:
         sentence = (
             f"This is what can be relied on now, as the machine was found; what it can do when nobody disturbs it is another verdict, "
             f"{quiet.verdict}: {quiet.reason}"
         )
-    return replace(found, reason=f"{found.reason} {sentence}", undisturbed=quiet)
+    return replace(found, reason=f"{found.reason} {sentence}".strip(), undisturbed=quiet)
 
 
 def _misses_quality(judged: Sequence[GradedConstraint]) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from suffice.decide.disturbance import Disturbance, judge_disturbance
 from suffice.decide.plausibility import check_rate
-from suffice.decide.quiet import disturbed_series
+from suffice.decide.quiet import disturbed_parts
 from suffice.errors import EngineCrashError
 from suffice.measure.engine.seam import EngineSettings
 from suffice.measure.engine.side_by_side import SideBySide
@@ -296,7 +296,7 @@ class Run:
             # Nobody watched the machine between the last save of the earlier part and now.
             unseen = "the run was resumed: whether the machine was busy during its earlier part is not known"
             disturbance = Disturbance(disturbed=None, reasons=(unseen,))
-        found = disturbed_series(self._record.measurement)
+        found = disturbed_parts(self._record.measurement, self._record.contention.references)
         if found:
             told = disturbance.reasons if disturbance.disturbed else ()
             disturbance = Disturbance(disturbed=True, reasons=(*told, *found))
