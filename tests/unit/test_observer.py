@@ -103,13 +103,14 @@ def test_readings_have_their_share_of_the_time() -> None:
         watch_of([False]), FakeReference([REFERENCE]), settle=lambda: clock.advance(0.2), clock_s=clock.now_s
     )
 
-    assert observer.prepare() == REFERENCE
+    assert observer.prepare()
     clock.advance(0.2 / MAX_PREPARING_SHARE - 0.21)
-    assert observer.prepare() is None
+    assert not observer.prepare()
     clock.advance(0.02)
-    assert observer.prepare() == REFERENCE
-    assert observer.prepare() is None
-    assert observer.prepare(always=True) == REFERENCE
+    assert observer.prepare()
+    assert not observer.prepare()
+    assert observer.prepare(always=True)
+    assert len(observer.readings) == 3
 
 
 def test_what_is_kept_of_a_reading() -> None:

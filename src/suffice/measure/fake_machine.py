@@ -11,7 +11,7 @@ from suffice.records.schema import BandwidthRecord
 from suffice.units import GIB, GIGA, MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from suffice.measure.contention import Contention
     from suffice.measure.observer import Observer
@@ -65,7 +65,7 @@ class FakeMachine:
         """Always the same reading."""
         return FakeContention([self._reading])
 
-    def observer(self, pid: int | None, threads: int) -> Observer | None:
+    def observer(self, pids: Sequence[int | None], threads: int) -> Observer | None:
         """As given; None: it watches no single repetition."""
         return None if self._observer is None else self._observer()
 

@@ -199,7 +199,7 @@ class FileRun(Run):
         if self._request.n_gpu_layers:
             return nullcontext()
         with pinned_to(self._request.nodes[:1]):  # the reference kernel runs where the engine does
-            observer = self._around.machine.observer(session.pid, max(threads.decode, threads.prefill))
+            observer = self._around.machine.observer([session.pid], max(threads.decode, threads.prefill))
         return nullcontext() if observer is None else observer
 
     def _service_job(self, threads: ThreadChoice, plan: SeriesPlan, state: SeriesState) -> ServiceJob:

@@ -29,7 +29,7 @@ from suffice.records.schema import BandwidthRecord
 from suffice.units import MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from suffice.measure.contention import Contention
     from suffice.stats.estimate import Estimate
@@ -70,8 +70,8 @@ class Machine(Protocol):
     def contention(self, threads: int) -> Contention:
         """A monitor of what else runs; ``threads`` is what the measured work wants."""
 
-    def observer(self, pid: int | None, threads: int) -> Observer | None:
-        """Readings of every repetition of the engine in process ``pid`` on so many threads; None where they cannot be had."""
+    def observer(self, pids: Sequence[int | None], threads: int) -> Observer | None:
+        """Readings of every repetition of the engine in these processes (those of sessions that have turns) on so many threads; None where they cannot be had."""
 
     def cache_evictor(self) -> Callable[[], None] | None:
         """Something that fills the last-level cache with other data each time it is called; None where its size is unknown."""
@@ -174,14 +174,15 @@ class RealMachine:
         self._look()
         return ContentionMonitor(system_counters(self._limits), self._limits, threads=threads)
 
-    def observer(self, pid: int | None, threads: int) -> Observer | None:
+    def observer(self, pids: Sequence[int | None], threads: int) -> Observer | None:
         """Counters, the delays of the engine's threads, and a reference kernel; the engine is open by now."""
-        if pid is None:
+        known = tuple(pid for pid in pids if pid is not None)
+        if not known or len(known) < len(pids):
             return None
         self._look()
         source = system_counters(self._limits)
         source.read()  # finds the engine's process
-        engine = system_threads((pid,))
+        engine = system_threads(known)
         kernel = ReferenceKernel(
             min(threads, self._limits.usable_cpus),
             llc_bytes=self._cpu.llc_bytes,

@@ -2,9 +2,8 @@
 
 ::
 
-    with machine.observer(session.pid, threads) as observer:
-        reading = observer.prepare()  # None: readings have had their share of the time
-        if reading is not None:
+    with machine.observer([session.pid], threads) as observer:
+        if observer.prepare():
             session.decode(1)  # the reading emptied the caches, and the engine's threads sleep
         observer.start()
         steps_s = session.decode(16)
@@ -19,14 +18,13 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, Self
 
-from suffice.records.schema import RepetitionRecord
+from suffice.records.schema import ReferenceRecord, RepetitionRecord
 from suffice.stats.quiet import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
-    from suffice.decide.reference import ReferenceReading
     from suffice.measure.reference_kernel import Reference
     from suffice.measure.repetition_watch import Repetitions
 
@@ -37,6 +35,8 @@ MAX_PREPARING_SHARE: Final = 0.10
 
 class Observer:
     """Readings of each repetition, and of the reference kernel between them. Leave the context, or :meth:`close` it, to free the kernel.
+
+    ``readings`` are those of the reference kernel so far. Several sessions that have turns may share an observer.
 
     Args:
         watch: readings of repetitions.
@@ -55,24 +55,27 @@ class Observer:
     ) -> None:
         self._watch, self._reference, self._settle, self._clock_s = watch, reference, settle, clock_s
         self._opened_s, self._spent_s = clock_s(), 0.0
+        self.readings: list[ReferenceRecord] = []
         self._open = ExitStack()
         if isinstance(reference, AbstractContextManager):
             self._open.enter_context(reference)
 
-    def prepare(self, *, always: bool = False) -> ReferenceReading | None:
-        """A reading of the reference kernel before a repetition; None where there is no kernel, or readings had their share of the time.
+    def prepare(self, *, always: bool = False) -> bool:
+        """Read the reference kernel before a repetition; False where there is none, or readings had their share of the time.
 
         ``always``: whatever it costs, as behind the last repetition.
         """
         begin_s = self._clock_s()
         spent = self._spent_s > MAX_PREPARING_SHARE * (begin_s - self._opened_s)
         if self._reference is None or (spent and not always):
-            return None
+            return False
         if self._settle is not None:
             self._settle()
         reading = self._reference.read() if always else self._reference.read_if_cheap()
         self._spent_s += self._clock_s() - begin_s
-        return reading
+        if reading is not None:
+            self.readings.append(ReferenceRecord(**asdict(reading)))
+        return reading is not None
 
     def start(self) -> None:
         """The repetition begins."""
@@ -88,6 +91,7 @@ class Observer:
         seen = self._watch.stop(worked_s=worked_s)
         told = {**asdict(seen.reading), "threads": threads}
         return RepetitionRecord(
+            references_before=len(self.readings),
             start_s=seen.start_s,
             reading={name: value for name, value in told.items() if value is not None and math.isfinite(value)},
             windows=joined(seen.windows),

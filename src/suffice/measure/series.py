@@ -7,12 +7,12 @@ after which the cache is cut back to that depth. Both keep the raw seconds of ev
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from suffice.decide.quiet import is_watched, marked
-from suffice.records.schema import DecodeSeries, PrefillSeries, ReferenceRecord, RepetitionRecord, ThreadPoint
+from suffice.records.schema import DecodeSeries, PrefillSeries, RepetitionRecord, ThreadPoint
 from suffice.stats.intervals import estimate_from, median
 from suffice.stats.stopping import StoppingRule, StopReason, should_stop
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from suffice.measure.clock import Clock
     from suffice.measure.engine.seam import Session
     from suffice.measure.observer import Observer
+    from suffice.records.schema import ReferenceRecord
     from suffice.stats.estimate import Estimate
 
 # A decode repetition should last about so long that one scheduling hiccup does not decide it ...
@@ -234,8 +235,8 @@ class SeriesRunner:
     ) -> None:
         self._session, self._clock, self._plan, self.state = session, clock, plan, state
         self._observer = observer
-        if observer is not None:
-            state.references.append([])  # the kernel's work is fixed anew, so that earlier readings are not like these
+        if observer is not None and all(part is not observer.readings for part in state.references):
+            state.references.append(observer.readings)  # a row of their own: earlier readings were of other work
         for at in plan.decode_series():
             state.step_rows.setdefault(at, [])
         self._cost_s: dict[DecodeAt | None, float] = {}
@@ -348,11 +349,8 @@ class SeriesRunner:
 
     def _read_reference(self, *, always: bool = False) -> None:
         """Read the reference kernel where that is due, and wake the engine's threads behind it; what they decode is cut off again."""
-        reading = None if self._observer is None else self._observer.prepare(always=always)
-        if reading is not None:
-            self.state.references[-1].append(ReferenceRecord(**asdict(reading)))
-            if not always:
-                self._session.decode(1)
+        if self._observer is not None and self._observer.prepare(always=always) and not always:
+            self._session.decode(1)
 
     def _start(self) -> None:
         if self._observer is not None:
@@ -362,6 +360,5 @@ class SeriesRunner:
         """What else happened since the start; an empty reading where nobody watches."""
         if self._observer is None:
             return RepetitionRecord()
-        part = len(self.state.references) - 1
         seen = self._observer.stop(worked_s=worked_s, threads=threads)
-        return replace(seen, part=part, references_before=len(self.state.references[part]))
+        return replace(seen, part=len(self.state.references) - 1)

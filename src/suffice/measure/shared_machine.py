@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from suffice.measure.contention import Contention
     from suffice.measure.machine import Machine, MachineFacts
@@ -54,9 +54,9 @@ class SharedMachine:
         """See :class:`~suffice.measure.machine.Machine`."""
         return self._machine.contention(threads)
 
-    def observer(self, pid: int | None, threads: int) -> Observer | None:
+    def observer(self, pids: Sequence[int | None], threads: int) -> Observer | None:
         """See :class:`~suffice.measure.machine.Machine`."""
-        return self._machine.observer(pid, threads)
+        return self._machine.observer(pids, threads)
 
     def cache_evictor(self) -> Callable[[], None] | None:
         """See :class:`~suffice.measure.machine.Machine`."""
