@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.gguf_writer import ToyLlama
+from helpers.watched import observer_of, watch_of
 from suffice.decide.compare import decide
 from suffice.decide.evidence import evidence_from
 from suffice.decide.paired_speed import interleaved_of, paired_decode, paired_prefill, rounds_of_rows
@@ -470,3 +471,50 @@ def test_a_crash_names_the_model_and_keeps_earlier_rounds(desk: Desk, requests: 
 
     lengths = [len(record.measurement.decode[0].step_s) for record in desk.load().values()]
     assert lengths[0] == lengths[1] > 0
+
+
+def test_each_repetition_of_all_is_watched(desk: Desk, requests: dict[str, RunRequest]) -> None:
+    """The first two that are made are disturbed: decode behind the deep cache, of each model once. All share the readings of one kernel."""
+    watch = watch_of([True] * 2 + [False])
+    desk.machine = FakeMachine(facts=FACTS, observer=lambda: observer_of(watch, desk.clock.now_s))
+    records = desk.measure(requests, rounds=4)
+    small, large = records["small"], records["large"]
+
+    for record in (small, large):
+        assert [one.disturbed for one in record.measurement.decode[0].repetitions] == [True, False, False, False]
+        assert [(q.marked, q.unmarked) for q in (record.measurement.decode[0].quiet,) if q is not None] == [(1, 3)]
+        assert record.disturbed is False
+    assert small.contention.references == large.contention.references
+    assert len(small.contention.references) == 1
+    assert {name: to_json(record) for name, record in desk.load().items()} == {
+        name: to_json(record) for name, record in records.items()
+    }
+
+
+def test_models_that_are_loaded_in_turns_are_not_watched_one_by_one(
+    desk: Desk, requests: dict[str, RunRequest]
+) -> None:
+    """Where sessions are closed between turns there is one mark for all."""
+    watch = watch_of([True])
+    facts = replace(FACTS, memory_usable_bytes=1_000_000)
+    desk.machine = FakeMachine(facts=facts, observer=lambda: observer_of(watch, desk.clock.now_s))
+    records = desk.measure(requests, rounds=3)
+
+    assert watch.started == 0
+    assert records["small"].measurement.decode[0].repetitions == ()
+
+
+def test_a_measurement_that_goes_on_keeps_its_marks(desk: Desk, requests: dict[str, RunRequest]) -> None:
+    """Readings of the second part are a row of their own; the repetition that was disturbed in the first one still is."""
+    watch = watch_of([True, False])
+    desk.machine = FakeMachine(facts=FACTS, observer=lambda: observer_of(watch, desk.clock.now_s))
+    desk.die_after = 14
+    with pytest.raises(Interrupted):
+        desk.measure(requests, rounds=4)
+    desk.die_after = None
+    records = desk.measure(requests, rounds=4, earlier=desk.load())
+
+    assert all(len(record.contention.references) == 2 for record in records.values())
+    marks = [one.disturbed for record in records.values() for one in record.measurement.decode[0].repetitions]
+    assert sum(mark is True for mark in marks) == 1
+    assert desk.load().keys() == records.keys()

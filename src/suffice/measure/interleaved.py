@@ -29,10 +29,12 @@ from suffice.units import format_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from suffice.measure.base_run import Surroundings
     from suffice.measure.file_run import Lengths
     from suffice.measure.machine import Machine
+    from suffice.measure.observer import Observer
     from suffice.measure.request import RunRequest
     from suffice.records.schema import BandwidthRecord, RunRecord
 
@@ -180,13 +182,24 @@ class _SideBySide:
                 turn.plan(self._plan, company)
         self._watch = Watch(self._machine.contention(max(turn.threads for turn in able)))
         started_s = self._clock.now_s()
-        with self._watch.watched() if together else nullcontext():
+        with self._watch.watched() if together else nullcontext(), self._observer(able, together=together) as observer:
+            for turn in able:
+                turn.observer = observer
             for parts, share in self._stages(together=together):
                 self._repeat(able, parts, started_s, share, together=together)
+            if observer is not None:
+                observer.prepare(always=True)
         for turn in able:
             turn.close()
         reading = self._watch.reading()
         return {turn.name: turn.finish(reading, self._warnings) for turn in able}
+
+    def _observer(self, able: Sequence[Turn], *, together: bool) -> AbstractContextManager[Observer | None]:
+        """Whoever watches each repetition of all: only where all sessions stay open, and none is on a GPU."""
+        if not together or any(self._requests[turn.name].n_gpu_layers for turn in able):
+            return nullcontext()
+        observer = self._machine.observer([turn.pid for turn in able], max(turn.threads for turn in able))
+        return nullcontext() if observer is None else observer
 
     # -- before the rounds --------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from suffice.decide.paired_speed import SETTING, rounds_of_rows
+from suffice.decide.quiet import with_quiet
 from suffice.errors import UsageError
 from suffice.measure.attention import PLAIN_CACHE_TYPES
 from suffice.measure.file_run import FileRun, Lengths
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from suffice.loaders.model_file import ModelFile
     from suffice.measure.base_run import Surroundings
     from suffice.measure.engine.seam import Session
+    from suffice.measure.observer import Observer
     from suffice.measure.request import RunRequest
     from suffice.measure.series import SeriesPlan, SeriesState
     from suffice.records.schema import LoadRecord, ModelRecord, RunRecord
@@ -64,6 +66,7 @@ class Turn(FileRun):
         super().__init__(request, around, earlier, model.path)
         self.name = name
         self.company: Company
+        self.observer: Observer | None = None  # shared with the others, while all sessions are open
         self._plan_of_turns: SeriesPlan
         self._state: SeriesState
         self.impression: WarmUp
@@ -91,6 +94,11 @@ class Turn(FileRun):
     def threads(self) -> int:
         """The most that it computes with."""
         return max(self._threads.decode, self._threads.prefill)
+
+    @property
+    def pid(self) -> int | None:
+        """Of its engine; the session must be open."""
+        return self._session.pid
 
     @property
     def goes_on(self) -> bool:
@@ -186,7 +194,9 @@ class Turn(FileRun):
     def visit(self, parts: Sequence[Part], number: int, repetitions: int) -> None:
         """This model's turn in a round; the session must be open."""
         if self._runner is None:
-            self._runner = SeriesRunner(self._session, self._around.clock, self._plan_of_turns, self._state)
+            self._runner = SeriesRunner(
+                self._session, self._around.clock, self._plan_of_turns, self._state, self.observer
+            )
         for part in parts:
             for _ in range(repetitions):
                 self._runner.turn(part)
@@ -204,7 +214,10 @@ class Turn(FileRun):
         """Put what there is into the record, and hand it out."""
         so_far = self._record.measurement
         settings = {**self._record.settings, SETTING: self._side_by_side()}
-        self._update(**measured(self._state, so_far, so_far.load, self._peak_bytes), settings=settings)
+        references = tuple(tuple(part) for part in self._state.references)
+        contention = replace(self._record.contention, references=references)
+        found = measured(self._state, so_far, so_far.load, self._peak_bytes)
+        self._update(**found, settings=settings, contention=contention)
 
     # -- after the rounds ---------------------------------------------------------------------------------------------
 
@@ -213,7 +226,8 @@ class Turn(FileRun):
         self._warnings += warnings
         if reading is not None:
             self.keep()
-            self._update(measurement=replace(self._record.measurement, budget_s=self._request.budget_s))
+            measurement = replace(self._record.measurement, budget_s=self._request.budget_s)
+            self._update(measurement=with_quiet(measurement, self._record.contention.references))
             self._judge(reading)
         self._check_file()
         self._update(complete=True, warnings=tuple(self._warnings))
