@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Final
 
 from suffice.decide.disturbance import ContentionReading, Disturbance, judge_repetition
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # marks are wrong for 5 % of quiet repetitions, more than one in five of 8 are by chance in 6 % of runs, of 10 in 1.2 %.
 MAX_MARKED_SHARE: Final = 0.20
 
-References = tuple[tuple["ReferenceRecord", ...], ...]
+_READING_FIELDS: Final = tuple(field.name for field in fields(ReferenceReading))
 
 
 def is_watched(repetitions: Sequence[RepetitionRecord]) -> bool:
@@ -46,9 +46,13 @@ def marked(
 def _judged(
     repetitions: Sequence[RepetitionRecord], references: Sequence[Sequence[ReferenceRecord]]
 ) -> list[Disturbance]:
-    parts = [[ReferenceReading(**asdict(one)) for one in part] for part in references]
+    parts = [[_reading_of(one) for one in part] for part in references]
     levels = [reference_level(part) for part in parts]
     return [_judge(one, parts, levels) for one in repetitions]
+
+
+def _reading_of(one: ReferenceRecord) -> ReferenceReading:
+    return ReferenceReading(**{name: getattr(one, name) for name in _READING_FIELDS})
 
 
 def _judge(
@@ -135,7 +139,7 @@ def disturbed_parts(measurement: MeasurementRecord, references: Sequence[Sequenc
                 f"{len(reasons)} of {len(repetitions)} repetitions of {name} were disturbed, one by this: {reasons[0]}"
             )
     for part in references:
-        readings = [ReferenceReading(**asdict(one)) for one in part]
+        readings = [_reading_of(one) for one in part]
         level = reference_level(readings)
         slow = [one for one in readings if reference_reasons([one], level)]
         found += reference_reasons(readings, level) if _are_many(len(slow), len(readings)) else ()
