@@ -15,10 +15,13 @@ from suffice.loaders.model_file import open_model_file
 from suffice.measure.clock import RealClock
 from suffice.measure.engine.client import LlamaCppEngine, Timeouts
 from suffice.measure.engine.library import available_engines, choose_library
+from suffice.measure.engine.seam import EngineSettings
 from suffice.measure.machine import RealMachine
 from suffice.measure.request import RunRequest
 from suffice.measure.run import Surroundings, measure_model
+from suffice.measure.series import SeriesPlan, SeriesRunner, SeriesState, ThreadChoice
 from suffice.records.store import load_record, save_record
+from suffice.stats import StoppingRule
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,17 +68,22 @@ def test_every_repetition_is_read_and_the_kernel_between_them(tmp_path: Path) ->
     assert load_record(tmp_path / "run.json").measurement.decode[0].quiet == record.measurement.decode[0].quiet
 
 
-def test_busy_cpus_mark_the_repetitions(tmp_path: Path) -> None:
-    """With a busy process on every CPU the engine's thread waits for its turn: most repetitions say so, and so does the run."""
-    with ExitStack() as neighbours:
-        for _ in os.sched_getaffinity(0):
-            burner = neighbours.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
-            neighbours.callback(burner.kill)
-        record = _measure(tmp_path / "run.json")
-    main = record.measurement.decode[0]
-    marks = [one.disturbed for one in main.repetitions]
+def test_a_busy_cpu_marks_the_repetitions() -> None:
+    """Another process on the one CPU that the engine has: its thread waits for every other time slice, and most repetitions say so."""
+    cpu = min(os.sched_getaffinity(0))
+    engine = LlamaCppEngine(choose_library(), Timeouts(load_s=60, open_s=120, request_s=120))
+    settings = EngineSettings(n_ctx=320, n_threads=1, n_threads_batch=1, cpus=str(cpu))
+    plan = SeriesPlan(prompt_tokens=16, depth=0, steps=16, budget_s=2.0, rule=StoppingRule())
+    state = SeriesState(threads=ThreadChoice(decode=1, prefill=1), prompt_tokens=16)
+    with engine.open(require_sample_model(), settings) as session, ExitStack() as stack:
+        session.prefill(16)
+        observer = RealMachine().observer([session.pid], 1)
+        assert observer is not None
+        stack.enter_context(observer)
+        burner = stack.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+        stack.callback(burner.kill)
+        os.sched_setaffinity(burner.pid, {cpu})
+        SeriesRunner(session, RealClock(), plan, state, observer).run()
+    marks = [one.disturbed for one in state.decode_series()[0].repetitions]
 
     assert 2 * sum(mark is True for mark in marks) > len(marks)
-    assert record.disturbed is True
-    assert main.quiet is not None
-    assert main.quiet.marked == sum(mark is True for mark in marks)

@@ -122,11 +122,13 @@ def with_quiet(measurement: MeasurementRecord, references: Sequence[Sequence[Ref
     return replace(measurement, decode=decode, prefill=prefill)
 
 
-def disturbed_parts(measurement: MeasurementRecord, references: Sequence[Sequence[ReferenceRecord]]) -> tuple[str, ...]:
+def disturbed_parts(
+    measurement: MeasurementRecord, references: Sequence[Sequence[ReferenceRecord]], *, cause_is_told: bool = False
+) -> tuple[str, ...]:
     """Why what was seen repetition by repetition marks a whole run.
 
     Repetitions count by their own readings here, and the reference kernel by its: one slow reading marks the repetitions on both sides of it,
-    which would count it several times.
+    which would count it several times. ``cause_is_told``: by the reading of the whole run, so that it need not be told again.
     """
     series = [(f"decode at depth {one.depth}", one.repetitions) for one in measurement.decode[:1]]
     if measurement.prefill is not None:
@@ -135,9 +137,8 @@ def disturbed_parts(measurement: MeasurementRecord, references: Sequence[Sequenc
     for name, repetitions in series:
         reasons = [mark.reasons[0] for mark in _judged(repetitions, ()) if mark.disturbed]
         if _are_many(len(reasons), len(repetitions)):
-            found.append(
-                f"{len(reasons)} of {len(repetitions)} repetitions of {name} were disturbed, one by this: {reasons[0]}"
-            )
+            count = f"{len(reasons)} of {len(repetitions)} repetitions of {name} were disturbed"
+            found.append(count if cause_is_told else f"{count}, one by this: {reasons[0]}")
     for part in references:
         readings = [_reading_of(one) for one in part]
         level = reference_level(readings)

@@ -296,10 +296,11 @@ class Run:
             # Nobody watched the machine between the last save of the earlier part and now.
             unseen = "the run was resumed: whether the machine was busy during its earlier part is not known"
             disturbance = Disturbance(disturbed=None, reasons=(unseen,))
-        found = disturbed_parts(self._record.measurement, self._record.contention.references)
+        busy = disturbance.disturbed is True
+        parts, references = self._record.measurement, self._record.contention.references
+        found = disturbed_parts(parts, references, cause_is_told=busy)
         if found:
-            told = disturbance.reasons if disturbance.disturbed else ()
-            disturbance = Disturbance(disturbed=True, reasons=(*told, *found))
+            disturbance = Disturbance(disturbed=True, reasons=(*(disturbance.reasons if busy else ()), *found))
         kept = asdict(readings[0])
         if len(readings) > 1:
             kept["service"] = asdict(readings[1])

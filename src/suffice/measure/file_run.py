@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager, ExitStack
     from pathlib import Path
 
+    from suffice.decide.disturbance import ContentionReading
     from suffice.measure.engine.seam import Session
     from suffice.measure.observer import Observer
     from suffice.measure.request import RunRequest
@@ -168,31 +169,38 @@ class FileRun(Run):
 
     def _repeat(self, load: LoadRecord) -> None:
         threads, impression = self._settle(load)
+        with self._observer(self._session, threads) as observer:
+            plan = self._plan(impression)  # with what is left of the budget when the observer is there
+            state = earlier_state(self._earlier, threads, plan.prompt_tokens)
+            reading = self._repeat_plan(plan, state, load, observer)
+        self._tell_placement([self._session])
+        readings = [] if self._request.slots == 1 else self._serve(self._service_job(threads, plan, state))
+        self._judge(reading, *readings)
+
+    def _repeat_plan(
+        self, plan: SeriesPlan, state: SeriesState, load: LoadRecord, observer: Observer | None
+    ) -> ContentionReading:
+        """All repetitions into the record; the reading of the machine meanwhile."""
         session = self._session
-        plan = self._plan(impression)
-        state = earlier_state(self._earlier, threads, plan.prompt_tokens)
-        contention = self._around.machine.contention(max(threads.decode, threads.prefill))
+        contention = self._around.machine.contention(max(state.threads.decode, state.threads.prefill))
         contention.start()
 
-        def fields() -> dict[str, Any]:
-            found = measured(state, self._record.measurement, load, session.peak_rss_bytes())
+        def found() -> dict[str, Any]:
             references = tuple(tuple(part) for part in state.references)
-            return found | {"contention": replace(self._record.contention, references=references)}
+            kept = {"contention": replace(self._record.contention, references=references)}
+            return measured(state, self._record.measurement, load, session.peak_rss_bytes()) | kept
 
         def between() -> None:
             rows = sum(len(rows) for rows in state.step_rows.values()) + len(state.chunk_rows)
             self._around.progress(f"repetition {rows}")
-            self._update(**fields())
+            self._update(**found())
 
-        with self._observer(session, threads) as observer:
-            SeriesRunner(session, self._around.clock, replace(plan, between=between), state, observer).run()
+        SeriesRunner(session, self._around.clock, replace(plan, between=between), state, observer).run()
         reading = contention.stop()
-        last = fields()
+        last = found()
         measurement = replace(last["measurement"], budget_s=self._request.budget_s)
         self._update(**(last | {"measurement": with_quiet(measurement, state.references)}))
-        self._tell_placement([self._session])
-        readings = [] if self._request.slots == 1 else self._serve(self._service_job(threads, plan, state))
-        self._judge(reading, *readings)
+        return reading
 
     def _observer(self, session: Session, threads: ThreadChoice) -> AbstractContextManager[Observer | None]:
         """Whoever watches each repetition: not on a GPU, of which counters and memory of the host tell nothing."""
