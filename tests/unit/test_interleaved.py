@@ -20,6 +20,7 @@ from suffice.measure.engine.fake import FakeBehaviour, FakeClock, FakeEngine, Fa
 from suffice.measure.fake_machine import FakeMachine
 from suffice.measure.interleaved import REOPENED_REPETITIONS, measure_interleaved
 from suffice.measure.machine import MachineFacts
+from suffice.measure.observer import Observer
 from suffice.measure.request import RunRequest
 from suffice.measure.run import Surroundings, measure_model
 from suffice.model.demand import single_stream_need
@@ -489,6 +490,18 @@ def test_each_repetition_of_all_is_watched(desk: Desk, requests: dict[str, RunRe
     assert {name: to_json(record) for name, record in desk.load().items()} == {
         name: to_json(record) for name, record in records.items()
     }
+
+
+def test_threads_of_the_turn_before_sleep_first(desk: Desk, requests: dict[str, RunRequest]) -> None:
+    """They would take the CPUs of whoever is next: waited for before every turn, of which four rounds of two stages and two models have 16."""
+    waited: list[float] = []
+    observer = Observer(watch_of([False]), settle=lambda: waited.append(desk.clock.now_s()), clock_s=desk.clock.now_s)
+    desk.machine = FakeMachine(facts=FACTS, observer=lambda: observer)
+    records = desk.measure(requests, rounds=4)
+
+    assert len(waited) == 16
+    assert records["small"].contention.references == ((),)
+    assert [one.disturbed for one in records["small"].measurement.decode[0].repetitions] == [None] * 4
 
 
 def test_models_that_are_loaded_in_turns_are_not_watched_one_by_one(

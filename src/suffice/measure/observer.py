@@ -60,6 +60,11 @@ class Observer:
         if isinstance(reference, AbstractContextManager):
             self._open.enter_context(reference)
 
+    def settle(self) -> None:
+        """Wait until the threads of all sessions sleep: those that had their turn before look for more work for a while, and would take CPUs."""
+        if self._settle is not None:
+            self._settle()
+
     def prepare(self, *, always: bool = False) -> bool:
         """Read the reference kernel before a repetition; False where there is none, or readings had their share of the time.
 
@@ -69,8 +74,7 @@ class Observer:
         spent = self._spent_s > MAX_PREPARING_SHARE * (begin_s - self._opened_s)
         if self._reference is None or (spent and not always):
             return False
-        if self._settle is not None:
-            self._settle()
+        self.settle()
         reading = self._reference.read() if always else self._reference.read_if_cheap()
         self._spent_s += self._clock_s() - begin_s
         if reading is not None:

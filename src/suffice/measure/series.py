@@ -256,6 +256,8 @@ class SeriesRunner:
 
     def turn(self, part: Part) -> None:
         """One repetition of each series of a part, whatever there is of them: for those who decide themselves when it is enough."""
+        if self._observer is not None:
+            self._observer.settle()
         self._session.decode(1)  # wakes threads that slept while another session had its turn
         if part is Part.SHALLOW:
             self._repeat([at for at in self.state.step_rows if not self._is_deep(at)], prefill_is_due=True)

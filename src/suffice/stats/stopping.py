@@ -18,7 +18,7 @@ class StopReason(StrEnum):
     NARROW = "interval narrow enough"
     BUDGET = "budget spent"
     MAXIMUM = "maximum of repetitions reached"
-    DISTURBED = "budget or maximum of repetitions spent while most repetitions were disturbed"
+    DISTURBED = "given up, most repetitions were disturbed"
     INTERRUPTED = "interrupted"
 
 
