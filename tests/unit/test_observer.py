@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pytest
 from helpers.gguf_writer import ToyLlama
 from helpers.watched import REFERENCE, observer_of, watch_of
 from suffice.loaders.model_file import open_model_file
-from suffice.measure.engine.fake import FakeClock, FakeEngine
+from suffice.measure.engine.fake import FakeBehaviour, FakeClock, FakeEngine
 from suffice.measure.engine.seam import EngineSettings
 from suffice.measure.fake_machine import FakeMachine
 from suffice.measure.observer import MAX_PREPARING_SHARE, Observer, joined
@@ -42,22 +43,22 @@ def _engine(clock: FakeClock, watch: FakeRepetitionWatch, busy: int) -> FakeEngi
     )
 
 
-def _run(busy: int, *, watched: bool = True, depth: int = 256) -> SeriesState:
+def _run(busy: int, *, watched: bool = True, depth: int = 256, can_rewind: bool = True) -> SeriesState:
     clock, watch = FakeClock(), watch_of([True] * busy + [False])
-    session = _engine(clock, watch, busy).open(
-        Path("toy.gguf"), EngineSettings(n_ctx=1024, n_threads=1, n_threads_batch=1)
-    )
+    engine = replace(_engine(clock, watch, busy), behaviour=FakeBehaviour(can_rewind=can_rewind))
+    settings = EngineSettings(n_ctx=1024, n_threads=1, n_threads_batch=1, n_sequences=3)
+    session = engine.open(Path("toy.gguf"), settings)
     session.prefill(8)
-    plan = SeriesPlan(prompt_tokens=512, depth=depth, steps=10, budget_s=1e6, rule=StoppingRule())
+    plan = SeriesPlan(prompt_tokens=512, depth=depth, steps=10, budget_s=1e6, rule=StoppingRule(), batch=3)
     state = SeriesState(threads=ThreadChoice(decode=1, prefill=1), prompt_tokens=512)
     SeriesRunner(session, clock, plan, state, observer_of(watch, clock.now_s) if watched else None).run()
     return state
 
 
 def test_disturbed_repetitions_are_made_again() -> None:
-    """Of prefill and both depths the first four are disturbed: eight quiet ones follow where the interval counts, and all are kept."""
-    state = _run(12)
-    main, second = state.decode_series()
+    """Of prefill and all depths the first four are disturbed: eight quiet ones follow where the interval counts, and all are kept."""
+    state = _run(16)
+    main, second, _ = state.decode_series()
     prefill = state.prefill_series()
 
     assert [one.disturbed for one in main.repetitions] == [True] * 4 + [False] * 8
@@ -76,10 +77,29 @@ def test_a_machine_that_is_never_quiet_is_given_up() -> None:
     assert state.stopped[None] is StopReason.DISTURBED
 
 
+def test_a_busy_machine_is_measured_within_the_budget() -> None:
+    """Disturbed repetitions are made again until 20 s are over, with a wait of 0.1 s before each reading; at most a cycle is on the way then."""
+    clock, watch = FakeClock(), watch_of([True])
+    session = _engine(clock, watch, 10_000).open(
+        Path("toy.gguf"), EngineSettings(n_ctx=1024, n_threads=1, n_threads_batch=1)
+    )
+    session.prefill(8)
+    plan = SeriesPlan(prompt_tokens=128, depth=64, steps=10, budget_s=20.0, rule=StoppingRule())
+    state = SeriesState(threads=ThreadChoice(decode=1, prefill=1), prompt_tokens=128)
+    observer = Observer(watch, FakeReference([REFERENCE]), settle=lambda: clock.advance(0.1), clock_s=clock.now_s)
+    before_s = clock.now_s()
+    SeriesRunner(session, clock, plan, state, observer).run()
+
+    assert 18 < clock.now_s() - before_s < 20.5
+    assert state.stopped[None] is StopReason.DISTURBED
+    assert len(observer.readings) > 15
+
+
+@pytest.mark.parametrize("can_rewind", [True, False])
 @pytest.mark.parametrize("depth", [0, 256, 700])
-def test_watching_changes_no_depth(depth: int) -> None:
+def test_watching_changes_no_depth(depth: int, can_rewind: bool) -> None:  # noqa: FBT001  # a parameter of the test
     """The step that wakes threads behind a reading is cut off again: times are those of a series that nobody watches."""
-    watched, plain = _run(0, depth=depth), _run(0, watched=False, depth=depth)
+    watched, plain = (_run(0, watched=watched, depth=depth, can_rewind=can_rewind) for watched in (True, False))
 
     assert watched.step_rows == plain.step_rows
     assert watched.chunk_rows == plain.chunk_rows
