@@ -212,12 +212,11 @@ class Turn(FileRun):
 
     def keep(self) -> None:
         """Put what there is into the record, and hand it out."""
+        references = tuple(tuple(part) for part in self._state.references)
+        self._record = replace(self._record, contention=replace(self._record.contention, references=references))
         so_far = self._record.measurement
         settings = {**self._record.settings, SETTING: self._side_by_side()}
-        references = tuple(tuple(part) for part in self._state.references)
-        contention = replace(self._record.contention, references=references)
-        found = measured(self._state, so_far, so_far.load, self._peak_bytes)
-        self._update(**found, settings=settings, contention=contention)
+        self._update(**measured(self._state, so_far, so_far.load, self._peak_bytes), settings=settings)
 
     # -- after the rounds ---------------------------------------------------------------------------------------------
 
