@@ -133,6 +133,19 @@ def test_readings_have_their_share_of_the_time() -> None:
     assert len(observer.readings) == 3
 
 
+@pytest.mark.parametrize(("slow", "kept_s"), [(1, 0.003), (2, 0.003), (3, 0.006), (9, 0.006)])
+def test_a_slow_reading_is_made_again(slow: int, kept_s: float) -> None:
+    """After two fast ones, one or two slow readings of memory in a row are a moment that is over; three are a neighbour."""
+    readings = [REFERENCE] * 2 + [replace(REFERENCE, memory_s=0.006)] * slow + [REFERENCE]
+    clock = FakeClock()
+    observer = Observer(watch_of([False]), FakeReference(readings), clock_s=clock.now_s)
+    for _ in range(3):
+        assert observer.prepare()
+
+    assert [one.memory_s for one in observer.readings] == [0.003, 0.003, kept_s]
+    assert observer.readings[2].cost_s == pytest.approx(0.01 * min(slow + 1, 3))
+
+
 def test_what_is_kept_of_a_reading() -> None:
     """What the system does not tell is left out, and the threads are those of the phase."""
     observer = observer_of(watch_of([False]), FakeClock().now_s)

@@ -15,9 +15,10 @@ from __future__ import annotations
 import math
 import time
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final, Self
 
+from suffice.decide.reference import reference_level, reference_reasons
 from suffice.records.schema import ReferenceRecord, RepetitionRecord
 from suffice.stats.quiet import Window
 
@@ -25,12 +26,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
+    from suffice.decide.reference import ReferenceReading
     from suffice.measure.reference_kernel import Reference
     from suffice.measure.repetition_watch import Repetitions
 
 # Before a reading the engine's threads must sleep, which they do after 0.1 s: with that it takes as long as a quarter of a repetition. Of
 # the time of a series it may take a tenth, so that readings come every second or so; a repetition is judged by those around it.
 MAX_PREPARING_SHARE: Final = 0.10
+# A reading lasts 0.015 s, a repetition 0.4 s: a moment that slows all of the one does little to the other. A slow reading is made again up to
+# so often, and its fastest try counts: what is slow for 0.05 s is slow for longer.
+MOST_READINGS_AGAIN: Final = 2
 
 
 class Observer:
@@ -56,6 +61,7 @@ class Observer:
         self._watch, self._reference, self._settle, self._clock_s = watch, reference, settle, clock_s
         self._opened_s, self._spent_s = clock_s(), 0.0
         self.readings: list[ReferenceRecord] = []
+        self._kept: list[ReferenceReading] = []
         self._open = ExitStack()
         if isinstance(reference, AbstractContextManager):
             self._open.enter_context(reference)
@@ -76,10 +82,23 @@ class Observer:
             return False
         self.settle()
         reading = self._reference.read() if always else self._reference.read_if_cheap()
-        self._spent_s += self._clock_s() - begin_s
         if reading is not None:
-            self.readings.append(ReferenceRecord(**asdict(reading)))
+            self._keep(self._confirmed(reading, self._reference))
+        self._spent_s += self._clock_s() - begin_s
         return reading is not None
+
+    def _confirmed(self, reading: ReferenceReading, reference: Reference) -> ReferenceReading:
+        """A reading that is slower than those before it, made again: what lasts a few milliseconds is over, a neighbour is not."""
+        level = reference_level(self._kept)
+        for _ in range(MOST_READINGS_AGAIN):
+            if not reference_reasons([reading], level):
+                break
+            reading = fastest_of(reading, reference.read())
+        return reading
+
+    def _keep(self, reading: ReferenceReading) -> None:
+        self._kept.append(reading)
+        self.readings.append(ReferenceRecord(**asdict(reading)))
 
     def start(self) -> None:
         """The repetition begins."""
@@ -112,6 +131,22 @@ class Observer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def fastest_of(first: ReferenceReading, second: ReferenceReading) -> ReferenceReading:
+    """Two readings as one of twice the tries, of which the fastest counts."""
+
+    def least(one: float | None, other: float | None) -> float | None:
+        return None if one is None or other is None else min(one, other)
+
+    waited = first.waited_s, second.waited_s
+    return replace(
+        second,
+        cost_s=first.cost_s + second.cost_s,
+        memory_s=least(first.memory_s, second.memory_s),
+        compute_s=least(first.compute_s, second.compute_s),
+        waited_s=None if waited[0] is None or waited[1] is None else waited[0] + waited[1],
+    )
 
 
 def joined(windows: Sequence[Window]) -> tuple[Window, ...]:
