@@ -92,7 +92,7 @@ def test_a_busy_machine_is_measured_within_the_budget() -> None:
 
     assert 18 < clock.now_s() - before_s < 20.5
     assert state.stopped[None] is StopReason.DISTURBED
-    assert len(observer.readings) > 15
+    assert len(observer.readings) > 10
 
 
 @pytest.mark.parametrize("can_rewind", [True, False])
@@ -108,12 +108,14 @@ def test_watching_changes_no_depth(depth: int, can_rewind: bool) -> None:  # noq
 
 
 def test_every_repetition_has_a_reading_on_either_side() -> None:
-    """One reading of the reference kernel before each, and one behind the last."""
+    """Of the reference kernel: before the first repetition, behind the last, and in between when they had less than a tenth of the time."""
     state = _run(0)
     (readings,) = state.references
     before = [one.references_before for seen in state.seen.values() for one in seen]
 
-    assert sorted(before) == list(range(1, len(readings)))
+    assert min(before) == 1
+    assert max(before) == len(readings) - 1
+    assert len(set(before)) > len(before) / 2
 
 
 def test_readings_have_their_share_of_the_time() -> None:
@@ -131,6 +133,20 @@ def test_readings_have_their_share_of_the_time() -> None:
     assert not observer.prepare()
     assert observer.prepare(always=True)
     assert len(observer.readings) == 3
+
+
+def test_a_step_that_only_wakes_is_a_part_of_the_cost() -> None:
+    """A step of 3 s behind a reading (two threads and a neighbour on two CPUs): the next reading comes after 30 s."""
+    clock = FakeClock()
+    observer = Observer(watch_of([False]), FakeReference([REFERENCE]), clock_s=clock.now_s)
+    assert observer.prepare()
+    clock.advance(3.0)
+    observer.woke([3.0])
+    clock.advance(26.5)
+
+    assert not observer.prepare()
+    clock.advance(1.0)
+    assert observer.prepare()
 
 
 @pytest.mark.parametrize(("slow", "kept_s"), [(1, 0.003), (2, 0.003), (3, 0.006), (9, 0.006)])

@@ -4,7 +4,7 @@
 
     with machine.observer([session.pid], threads) as observer:
         if observer.prepare():
-            session.decode(1)  # the reading emptied the caches, and the engine's threads sleep
+            observer.woke(session.decode(1))  # the reading emptied the caches, and the engine's threads sleep
         observer.start()
         steps_s = session.decode(16)
         seen = observer.stop(worked_s=sum(steps_s), threads=8)
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from suffice.measure.reference_kernel import Reference
     from suffice.measure.repetition_watch import Repetitions
 
-# Before a reading the engine's threads must sleep, which they do after 0.1 s: with that it takes as long as a quarter of a repetition. Of
-# the time of a series it may take a tenth, so that readings come every second or so; a repetition is judged by those around it.
+# Before a reading the engine's threads must sleep, which they do after 0.1 s, and behind it a step wakes them: with that it takes as long as a
+# quarter of a repetition, and more where a neighbour makes one step last seconds. Of the time of a series it may take a tenth, so that
+# readings come every second or so; a repetition is judged by those around it.
 MAX_PREPARING_SHARE: Final = 0.10
 # A reading lasts 0.015 s, a repetition 0.4 s: a moment that slows all of the one does little to the other. A slow reading is made again up to
 # so often, and its fastest try counts: what is slow for 0.05 s is slow for longer.
@@ -86,6 +87,10 @@ class Observer:
             self._keep(self._confirmed(reading, self._reference))
         self._spent_s += self._clock_s() - begin_s
         return reading is not None
+
+    def woke(self, steps_s: Sequence[float]) -> None:
+        """Steps that were made only because of a reading: they are a part of what it costs."""
+        self._spent_s += math.fsum(steps_s)
 
     def _confirmed(self, reading: ReferenceReading, reference: Reference) -> ReferenceReading:
         """A reading that is slower than those before it, made again: what lasts a few milliseconds is over, a neighbour is not."""

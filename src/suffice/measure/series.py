@@ -352,7 +352,7 @@ class SeriesRunner:
     def _read_reference(self, *, always: bool = False) -> None:
         """Read the reference kernel where that is due, and wake the engine's threads behind it; what they decode is cut off again."""
         if self._observer is not None and self._observer.prepare(always=always) and not always:
-            self._session.decode(1)
+            self._observer.woke(self._session.decode(1))
 
     def _start(self) -> None:
         if self._observer is not None:
