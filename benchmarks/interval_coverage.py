@@ -1,7 +1,7 @@
 """How often each interval of `suffice quants` holds the true value: simulated, or summed over all outcomes where that can be done.
 
     python benchmarks/interval_coverage.py                 # all parts, seeded, one core, under three minutes
-    python benchmarks/interval_coverage.py --part grouped  # one of: paired grid grouped price graded bootstrap share documents tail planned
+    python benchmarks/interval_coverage.py --part grouped  # one of: paired grid grouped price graded hidden bootstrap share documents tail planned
 
 Prints the tables of docs/quality-statistics.md. "95 %" is the two-sided interval's coverage in percent; "low" and "high" are the
 one-sided errors of the 95 % bounds: how often the lower bound lies above the truth, and the upper one below it (5 would be exact).
@@ -202,15 +202,13 @@ def correlated(draw: Draw, sizes: Ints, correlation: float, random: np.random.Ge
 def summary_of(values: Floats, sizes: Ints, *, binary: bool) -> PairedSummary:
     """The summary of differences whose groups follow each other."""
     starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
-    gained = np.add.reduceat(np.maximum(values, 0), starts)
-    lost = np.add.reduceat(np.maximum(-values, 0), starts)
+    gains, losses = np.maximum(values, 0), np.maximum(-values, 0)
+    sums = [np.add.reduceat(part, starts).tolist() for part in (gains, losses, gains * gains, losses * losses)]
     groups = [
-        GroupDifferences(items=int(n), gained=float(g), lost=float(b))
-        for n, g, b in zip(sizes, gained, lost, strict=True)
+        GroupDifferences(items=n, gained=g, lost=b, whole_gained=gg, whole_lost=bb)
+        for n, g, b, gg, bb in zip(sizes.tolist(), *sums, strict=True)
     ]
-    return summarize_groups(
-        groups, binary=binary, differing=int(np.count_nonzero(values)), largest=float(np.abs(values).max())
-    )
+    return summarize_groups(groups, binary=binary, differing=int(np.count_nonzero(values)))
 
 
 def changes(random: np.random.Generator, differing: float) -> Draw:
@@ -308,6 +306,42 @@ def graded() -> None:
     )
 
 
+BROKEN = 0.9  # what an answer loses that breaks: a score of 0.9 becomes 0
+
+
+def hidden_row(case: Case, small: tuple[float, float], broken: float, random: np.random.Generator) -> str:
+    """Small differences both ways, and answers that break altogether, so few that none may be seen."""
+    share, size = small
+    truth = -BROKEN * broken
+
+    def draw(shape: tuple[int, ...]) -> Floats:
+        uniform = random.random(shape)
+        below = np.where(uniform < broken + share, -size, np.where(uniform < broken + 2 * share, size, 0.0))
+        return np.where(uniform < broken, -BROKEN, below)
+
+    groups, mean, correlation = case
+    return f"{groups} | {groups * mean} | {correlation} | {share:.0%} by {size} | {broken:.2%} | " + simulated_rates(
+        draw, truth, case, random, binary=False
+    )
+
+
+def hidden() -> None:
+    """Graded scores whose few large losses hide among many small differences."""
+    random = np.random.default_rng(SEED + 9)
+    alone = ((60, 1, 0.0), (100, 1, 0.0), (200, 1, 0.0), (300, 1, 0.0), (400, 1, 0.0), (1000, 1, 0.0))
+    in_groups = ((30, 10, 0.2), (100, 10, 0.0), (100, 10, 0.5), (300, 10, 0.2), (300, 10, 0.5))
+    table(
+        "Graded scores: small differences both ways, and answers that break",
+        "groups | items | correlation | each way | broken | 95 % | low | high",
+        (
+            hidden_row(case, small, broken, random)
+            for case in (*alone, *in_groups)
+            for small in ((0.45, 0.01), (0.3, 0.05), (0.45, 0.1))
+            for broken in (0.0112, 0.03)
+        ),
+    )
+
+
 def bootstrap_row(name: str, groups: int, mean: int, correlation: float) -> str:
     """Coverage of the three bootstraps in one case."""
     random = np.random.default_rng((SEED, groups, mean, len(name)))
@@ -373,7 +407,9 @@ def share_grouped_row(groups: int, mean: int, accuracy: float, correlation: floa
 def share() -> None:
     """The accuracy of one model."""
     random = np.random.default_rng(SEED + 4)
-    alone = (share_row(items, accuracy) for items in (30, 100, 300, 1000) for accuracy in (0.6, 0.8, 0.9, 0.95, 0.98))
+    alone = (
+        share_row(items, accuracy) for items in (5, 10, 30, 100, 300, 1000) for accuracy in (0.6, 0.8, 0.9, 0.95, 0.98)
+    )
     in_groups = (
         share_grouped_row(groups, mean, accuracy, correlation, random)
         for groups, mean in ((5, 20), (20, 15), (50, 6), (200, 5))
@@ -381,7 +417,7 @@ def share() -> None:
         for correlation in (0.0, 0.3)
     )
     table(
-        "Accuracy of one model (Wilson; bounds corrected)",
+        "Accuracy of one model (Wilson; bounds exact for independent items, else corrected)",
         "items | groups | accuracy | correlation | 95 % | low | high",
         chain(alone, in_groups),
     )
@@ -483,7 +519,8 @@ def planned() -> None:
 
 
 PARTS = {
-    part.__name__: part for part in (paired, grid, grouped, price, graded, bootstrap, share, documents, tail, planned)
+    part.__name__: part
+    for part in (paired, grid, grouped, price, graded, hidden, bootstrap, share, documents, tail, planned)
 }
 
 
