@@ -231,7 +231,8 @@ def show_cost(arguments: argparse.Namespace) -> None:
     engine = find_text_engine(next(arguments.build.glob("libllama.*")))
     asked = settings(arguments.threads)
     reference, *candidates = [
-        compared(f"{place} {path.name}", open_model_file(path), asked) for place, path in enumerate(arguments.models)
+        compared(f"{place} {path.name}", open_model_file(path), asked, identity=str(path))
+        for place, path in enumerate(arguments.models)
     ]
     spent_s = [0.0]
     in_step = distances_in_step

@@ -1,7 +1,7 @@
 """How often each interval of `suffice quants` holds the true value: simulated, or summed over all outcomes where that can be done.
 
-    python benchmarks/interval_coverage.py                 # all parts, seeded, one core, under three minutes
-    python benchmarks/interval_coverage.py --part grouped  # one of: paired grid grouped price graded bootstrap share documents tail planned
+    python -m benchmarks.interval_coverage                 # all parts, seeded, one core, about three minutes
+    python -m benchmarks.interval_coverage --part grouped  # one of: paired grid grouped price graded hidden bootstrap share documents tail planned
 
 Prints the tables of docs/quality-statistics.md. "95 %" is the two-sided interval's coverage in percent; "low" and "high" are the
 one-sided errors of the 95 % bounds: how often the lower bound lies above the truth, and the upper one below it (5 would be exact).
@@ -16,7 +16,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import gammaln, ndtr, xlogy
+from benchmarks.paired_outcomes import newcombe_covers, outcomes
+from scipy.special import ndtr
 from scipy.stats import binom
 
 from suffice.quality.bootstrap import BootstrapKind, bootstrap_interval
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
 SEED = 20261130
 REPETITIONS = 2000
-Z = 1.959963984540054
 GROUPINGS = ((5, 20), (10, 10), (20, 15), (30, 10), (50, 6), (100, 10), (200, 5))  # groups, mean items of each
 
 
@@ -64,45 +64,6 @@ def rates(p_values: Sequence[float] | Floats, chance: Floats | None = None) -> s
     p = np.asarray(p_values)
     weights = np.full(len(p), 1 / len(p)) if chance is None else chance
     return " | ".join(f"{100 * weights[part].sum():.1f}" for part in ((p > 0.025) & (p < 0.975), p < 0.05, p > 0.95))
-
-
-def outcomes(items: int, gain: float, loss: float) -> tuple[Ints, Ints, Floats]:
-    """All numbers of items gained and lost that are not all but impossible, with their probabilities."""
-    reach = min(items, int(items * (gain + loss) + 9 * math.sqrt(items * (gain + loss)) + 9))
-    gained, lost = (part.ravel() for part in np.meshgrid(np.arange(reach + 1), np.arange(reach + 1)))
-    possible = gained + lost <= items
-    gained, lost = gained[possible], lost[possible]
-    rest = items - gained - lost
-    logs = gammaln(items + 1) - gammaln(gained + 1) - gammaln(lost + 1) - gammaln(rest + 1)
-    chance = np.exp(logs + xlogy(gained, gain) + xlogy(lost, loss) + rest * np.log(1 - gain - loss))
-    likely = chance > 1e-8
-    return gained[likely], lost[likely], chance[likely]
-
-
-def newcombe_covers(cells: Ints, truth: float) -> NDArray[np.bool_]:
-    """Newcombe's square-and-add interval of paired shares (Statistics in Medicine 17, 1998, 2635, method 10), for many tables at once."""
-    both, only_reference, only_candidate, neither = (cells[:, i].astype(float) for i in range(4))
-    items = both + only_reference + only_candidate + neither
-
-    def wilson(successes: Floats) -> tuple[Floats, Floats, Floats]:
-        share, square = successes / items, Z * Z / items
-        half = Z * np.sqrt(share * (1 - share) / items + square / (4 * items)) / (1 + square)
-        centre = (share + square / 2) / (1 + square)
-        return share, centre - half, centre + half
-
-    first, first_low, first_high = wilson(both + only_candidate)
-    second, second_low, second_high = wilson(both + only_reference)
-    margins = (
-        (both + only_reference) * (only_candidate + neither) * (both + only_candidate) * (only_reference + neither)
-    )
-    product = both * neither - only_reference * only_candidate
-    product = np.where(product > items / 2, product - items / 2, np.where(product < 0, product, 0.0))
-    phi = np.where(margins > 0, product / np.sqrt(np.maximum(margins, 1)), 0.0)
-    down, up = first - first_low, second_high - second
-    low = first - second - np.sqrt(np.maximum(0, down**2 - 2 * phi * down * up + up**2))
-    down, up = second - second_low, first_high - first
-    high = first - second + np.sqrt(np.maximum(0, down**2 - 2 * phi * down * up + up**2))
-    return (low <= truth) & (truth <= high)
 
 
 def p_values_of(gained: Ints, lost: Ints, items: int, truth: float) -> tuple[Floats, Floats]:
@@ -202,15 +163,13 @@ def correlated(draw: Draw, sizes: Ints, correlation: float, random: np.random.Ge
 def summary_of(values: Floats, sizes: Ints, *, binary: bool) -> PairedSummary:
     """The summary of differences whose groups follow each other."""
     starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
-    gained = np.add.reduceat(np.maximum(values, 0), starts)
-    lost = np.add.reduceat(np.maximum(-values, 0), starts)
+    gains, losses = np.maximum(values, 0), np.maximum(-values, 0)
+    sums = [np.add.reduceat(part, starts).tolist() for part in (gains, losses, gains * gains, losses * losses)]
     groups = [
-        GroupDifferences(items=int(n), gained=float(g), lost=float(b))
-        for n, g, b in zip(sizes, gained, lost, strict=True)
+        GroupDifferences(items=n, gained=g, lost=b, whole_gained=gg, whole_lost=bb)
+        for n, g, b, gg, bb in zip(sizes.tolist(), *sums, strict=True)
     ]
-    return summarize_groups(
-        groups, binary=binary, differing=int(np.count_nonzero(values)), largest=float(np.abs(values).max())
-    )
+    return summarize_groups(groups, binary=binary, differing=int(np.count_nonzero(values)))
 
 
 def changes(random: np.random.Generator, differing: float) -> Draw:
@@ -308,6 +267,42 @@ def graded() -> None:
     )
 
 
+BROKEN = 0.9  # what an answer loses that breaks: a score of 0.9 becomes 0
+
+
+def hidden_row(case: Case, small: tuple[float, float], broken: float, random: np.random.Generator) -> str:
+    """Small differences both ways, and answers that break altogether, so few that none may be seen."""
+    share, size = small
+    truth = -BROKEN * broken
+
+    def draw(shape: tuple[int, ...]) -> Floats:
+        uniform = random.random(shape)
+        below = np.where(uniform < broken + share, -size, np.where(uniform < broken + 2 * share, size, 0.0))
+        return np.where(uniform < broken, -BROKEN, below)
+
+    groups, mean, correlation = case
+    return f"{groups} | {groups * mean} | {correlation} | {share:.0%} by {size} | {broken:.2%} | " + simulated_rates(
+        draw, truth, case, random, binary=False
+    )
+
+
+def hidden() -> None:
+    """Graded scores whose few large losses hide among many small differences."""
+    random = np.random.default_rng(SEED + 9)
+    alone = ((60, 1, 0.0), (100, 1, 0.0), (200, 1, 0.0), (300, 1, 0.0), (400, 1, 0.0), (1000, 1, 0.0))
+    in_groups = ((30, 10, 0.2), (100, 10, 0.0), (100, 10, 0.5), (300, 10, 0.2), (300, 10, 0.5))
+    table(
+        "Graded scores: small differences both ways, and answers that break",
+        "groups | items | correlation | each way | broken | 95 % | low | high",
+        (
+            hidden_row(case, small, broken, random)
+            for case in (*alone, *in_groups)
+            for small in ((0.45, 0.01), (0.3, 0.05), (0.45, 0.1))
+            for broken in (0.0112, 0.03)
+        ),
+    )
+
+
 def bootstrap_row(name: str, groups: int, mean: int, correlation: float) -> str:
     """Coverage of the three bootstraps in one case."""
     random = np.random.default_rng((SEED, groups, mean, len(name)))
@@ -373,7 +368,9 @@ def share_grouped_row(groups: int, mean: int, accuracy: float, correlation: floa
 def share() -> None:
     """The accuracy of one model."""
     random = np.random.default_rng(SEED + 4)
-    alone = (share_row(items, accuracy) for items in (30, 100, 300, 1000) for accuracy in (0.6, 0.8, 0.9, 0.95, 0.98))
+    alone = (
+        share_row(items, accuracy) for items in (5, 10, 30, 100, 300, 1000) for accuracy in (0.6, 0.8, 0.9, 0.95, 0.98)
+    )
     in_groups = (
         share_grouped_row(groups, mean, accuracy, correlation, random)
         for groups, mean in ((5, 20), (20, 15), (50, 6), (200, 5))
@@ -381,7 +378,7 @@ def share() -> None:
         for correlation in (0.0, 0.3)
     )
     table(
-        "Accuracy of one model (Wilson; bounds corrected)",
+        "Accuracy of one model (Wilson; bounds exact for independent items, else corrected)",
         "items | groups | accuracy | correlation | 95 % | low | high",
         chain(alone, in_groups),
     )
@@ -483,7 +480,8 @@ def planned() -> None:
 
 
 PARTS = {
-    part.__name__: part for part in (paired, grid, grouped, price, graded, bootstrap, share, documents, tail, planned)
+    part.__name__: part
+    for part in (paired, grid, grouped, price, graded, hidden, bootstrap, share, documents, tail, planned)
 }
 
 

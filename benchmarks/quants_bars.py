@@ -1,8 +1,9 @@
 """What `suffice quants` says of a model against itself and against a 2-bit remake, on many items and on thirty.
 
-    python benchmarks/quants_bars.py model-f16.gguf --out FOLDER [--threads 1]
+    python -m benchmarks.quants_bars model-f16.gguf --out FOLDER [--threads 1]
 
-The items are those of text_items.py, from Python's language reference: which of four ways a sentence goes on, and which word comes last.
+The items: which of four ways a sentence of Python's language reference goes on (text_items.py), a letter's sender or order as JSON, and numbers
+(make_items.py), asked through the model's own chat template. Thirty are the first ten of each kind.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.make_items import made
+
 HERE = Path(__file__).parent
+CHOICES = 400
+OF_EACH = 150  # of JSON and of numbers
+SEED = 7
+TEN = 10
 
 
 def compared(asked: argparse.Namespace, items: Path, name: str) -> dict[str, Any]:
@@ -25,6 +32,22 @@ def compared(asked: argparse.Namespace, items: Path, name: str) -> dict[str, Any
     done = subprocess.run([sys.executable, "-m", "suffice", *words], stdout=subprocess.PIPE, text=True, check=False)
     document: dict[str, Any] = json.loads(done.stdout)
     return document
+
+
+def write_items(folder: Path) -> tuple[Path, Path]:
+    """All items, and ten of each kind."""
+    prose = folder / "prose.jsonl"
+    words = ["--choices", str(CHOICES), "--words", "0", "--out", str(prose)]
+    subprocess.run([sys.executable, str(HERE / "text_items.py"), *words], check=True)
+    choices = [json.loads(line) for line in prose.read_text(encoding="utf-8").splitlines()]
+    numbers = made("number", OF_EACH, SEED)
+    for row in numbers:
+        row["messages"] = [{"role": "user", "content": row.pop("prompt")}]
+    kinds = [choices, made("json", OF_EACH, SEED), numbers]
+    many, thirty = folder / "many.jsonl", folder / "thirty.jsonl"
+    for path, rows in ((many, kinds), (thirty, [kind[:TEN] for kind in kinds])):
+        path.write_text("".join(json.dumps(row) + "\n" for kind in rows for row in kind), encoding="utf-8")
+    return many, thirty
 
 
 def show(title: str, document: dict[str, Any]) -> None:
@@ -54,10 +77,7 @@ def main() -> None:
     parser.add_argument("--text-tokens", type=int, default=4096)
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
-    many, few = asked.out / "many.jsonl", asked.out / "thirty.jsonl"
-    subprocess.run([sys.executable, str(HERE / "text_items.py"), "--out", str(many)], check=True)
-    lines = many.read_text(encoding="utf-8").splitlines(keepends=True)
-    few.write_text("".join(lines[:15] + lines[-15:]), encoding="utf-8")
+    many, few = write_items(asked.out)
     show("Many", compared(asked, many, "many"))
     show("Thirty", compared(asked, few, "thirty"))
 

@@ -66,7 +66,7 @@ def test_a_real_model_against_itself(engine: LlamaCppTextEngine) -> None:
         return Prompting(session, template)
 
     model = open_model_file(path)
-    reference, same = (compared(name, model, SETTINGS) for name in ("reference", "same"))
+    reference, same = (compared(name, model, SETTINGS, identity="the file") for name in ("reference", "same"))
     run = DistanceRun(engine=engine, settings=SETTINGS, texts=documents_of(ITEMS), prompting=prompting)
     try:
         found = measure_distances_of(run, reference, [same])

@@ -140,7 +140,7 @@ def test_every_comparison_can_be_reported(record: QuantsRecord) -> None:
     found = conclude(record, QualityPolicy(floor=0.5))
 
     assert "# Comparison" in quants_markdown(found)
-    assert quants_csv(found).startswith('"id"')
+    assert quants_csv(found).startswith('"suffice quants: id"')
     assert len(json.loads(json_text(quants_document(found)))["candidates"]) == 2
 
 

@@ -60,6 +60,17 @@ def test_answers_come_back_as_they_were(tmp_path: Path) -> None:
     assert found.notes == ()
 
 
+def test_what_is_kept_in_memory_is_what_is_on_disk(tmp_path: Path) -> None:
+    """Half characters and counts beyond any are replaced in both, so that nobody meets them before a run goes on, and not after."""
+    path = tmp_path / "a.jsonl"
+    with AnswerStore(path, HEADER) as store:
+        store.append(replace(FULL, text="\ud800\ud83d\ude00", tokens=10**15, prompt_tokens=-1))
+        (kept,) = store.done.values()
+
+    assert (kept.text, kept.tokens, kept.prompt_tokens) == ("\ufffd😀", None, None)
+    assert read_answers(path).answers == (kept,)
+
+
 def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
     """The answers that are there are known by what was asked; an error is none, so that the item is asked again."""
     path = filled(tmp_path / "a.jsonl", FULL, FAILED)

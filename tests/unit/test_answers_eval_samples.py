@@ -208,3 +208,40 @@ def test_what_is_no_log(tmp_path: Path, rows: list[object], wanted: dict[str, st
         read_eval_samples(lines(tmp_path / "s.jsonl", *rows), **wanted)
 
     assert said in str(caught.value)
+
+
+def of_metric(path: Path, **metrics: float) -> Path:
+    """A log of two samples with these metrics and no other."""
+    rows = [generated(i, "x", 0.0, metrics=list(metrics)) | metrics for i in range(2)]
+    for row in rows:
+        del row["exact_match"]
+    return lines(path, *rows)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    "wer cer ter brier_score perplexity word_perplexity byte_perplexity bits_per_byte loss eval_loss nll mse rmse mae ece "
+    "WER crossEntropy word_error_rate edit_distance wer,none mean_absolute_error".split(),
+)
+def test_metrics_of_errors_are_refused(tmp_path: Path, metric: str) -> None:
+    """Less of them is better: the one that errs more would pass. Named or not, the reason is said."""
+    path = of_metric(tmp_path / "s.jsonl", **{metric: 0.1})
+
+    for wanted in (None, metric.partition(",")[0]):
+        with pytest.raises(RecordError, match="measures errors, of which less is better"):
+            read_eval_samples(path, metric=wanted)
+
+
+def test_a_metric_that_nobody_knows_has_to_be_named(tmp_path: Path) -> None:
+    """Which way it goes is the user's to say; a known one beside it, or beside an error, is taken as before."""
+    path = of_metric(tmp_path / "s.jsonl", my_score=0.5, wer=0.2)
+
+    with pytest.raises(RecordError, match=r"name one with --log-metric: there is 'my_score', 'wer'"):
+        read_eval_samples(path)
+    named = read_eval_samples(path, metric="my_score")
+    assert named.notes[-1] == "more of my_score is taken to be better: the log does not say which way it goes"
+    usual = read_eval_samples(of_metric(tmp_path / "t.jsonl", wer=0.2, acc=1.0, zeal=0.3))
+    assert (usual.metric, usual.notes) == ("acc", ("scored by acc; the log has 'wer', 'zeal' as well",))
+    assert read_eval_samples(of_metric(tmp_path / "u.jsonl", acc_norm=1.0)).metric == "acc_norm"
+    for fair in ("answer", "master", "bleu", "rougeL", "chrf", "lossless", "interval"):
+        assert read_eval_samples(of_metric(tmp_path / "v.jsonl", **{fair: 0.5}), metric=fair).metric == fair

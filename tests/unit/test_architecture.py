@@ -40,6 +40,7 @@ LEVELS = {
     "compat": 5,
     "quants": 5,
     "cli": 6,
+    "pytest_plugin": 6,
     "__main__": 7,
     "": 8,  # the package's own __init__
 }

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from helpers.records import bare_record, run_record
-from suffice.decide.guard import Outcome, guard_floor
+from suffice.decide.guard import Limit, Metric, Outcome, guard_floor, result_of
+from suffice.decide.guard_facts import facts_of
+from suffice.decide.guard_limits import check_limit
 from suffice.records.schema import ContentionRecord, MeasurementRecord
 
 
@@ -71,3 +73,37 @@ def test_the_smallest_detectable_change_is_the_lower_half_width() -> None:
     change = guard_floor(run_record(), 8).smallest_detectable_change
 
     assert change == pytest.approx(0.02, abs=0.002)
+
+
+def test_an_obstacle_is_told_once() -> None:
+    """Three figures of one busy run: their figures, and one reason behind them."""
+    facts = facts_of(run_record(disturbed=True, contention=ContentionRecord(disturbed=True, reasons=("steal",))), "run")
+    limits = [Limit(metric=metric, value=1.0) for metric in (Metric.DECODE, Metric.PREFILL)]
+
+    result = result_of([check_limit(facts, limit) for limit in limits])
+
+    assert result.outcome is Outcome.INCONCLUSIVE
+    assert result.reason == (
+        "decode 20.00 tokens/s, floor 1; prefill 100.00 tokens/s, floor 1: measured on a busy machine (steal)"
+    )
+
+
+def test_the_worst_check_decides_and_is_told() -> None:
+    """A failure beside a pass and an open one: FAIL with its own reason and the likely cause, not the others'."""
+    facts = facts_of(run_record(decode=20, prefill=100), "run")
+    limits = [
+        Limit(metric=Metric.DECODE, value=8),
+        Limit(metric=Metric.PREFILL, value=200),
+        Limit(metric=Metric.MEMORY, value=1),
+    ]
+
+    result = result_of([check_limit(facts, limit) for limit in limits], 20.0, ["engine 1 -> 2"])
+
+    assert result.outcome is Outcome.FAIL
+    assert result.reason == "prefill 100.00 tokens/s, floor 200: below the floor; likely cause: engine 1 -> 2"
+    assert (result.measured_tokens_per_second, result.floor_tokens_per_second) == (20.0, 8)
+
+
+def test_nothing_checked_is_no_pass() -> None:
+    """An empty guard is inconclusive."""
+    assert result_of([]).outcome is Outcome.INCONCLUSIVE

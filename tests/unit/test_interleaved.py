@@ -407,6 +407,28 @@ def test_finished_records_are_kept(desk: Desk, requests: dict[str, RunRequest]) 
         desk.measure({**requests, "large": replace(requests["large"], type_k="q8_0")}, earlier=records)
 
 
+@pytest.mark.parametrize("complete", [True, False])
+@pytest.mark.parametrize("change", [{"prompt_tokens": 250}, {"depth": 500}])
+def test_records_of_other_lengths_are_not_kept(
+    desk: Desk, requests: dict[str, RunRequest], change: dict[str, int], *, complete: bool
+) -> None:
+    """A prompt that is a little shorter needs no other context, and is another measurement all the same."""
+    records = {name: replace(one, complete=complete) for name, one in desk.measure(requests, rounds=3).items()}
+    others = {name: replace(request, **change) for name, request in requests.items()}  # type: ignore[arg-type]  # by name
+    (length,) = change.values()
+
+    with pytest.raises(UsageError, match=rf"small: the record to keep .* tokens, not {length}"):
+        desk.measure(others, rounds=3, earlier=records)
+
+
+def test_no_thread_counts_are_tried_where_one_is_given(desk: Desk, requests: dict[str, RunRequest]) -> None:
+    """Nothing is chosen, and nothing else is told."""
+    records = desk.measure({name: replace(request, threads=1) for name, request in requests.items()}, rounds=3)
+
+    assert not any("trying thread counts" in text for text in desk.said)
+    assert {record.measurement.decode[0].threads for record in records.values()} == {1}
+
+
 def test_a_candidate_can_come_later(desk: Desk, requests: dict[str, RunRequest], tmp_path: Path) -> None:
     """Records of two are gone on with when a third joins: it gets as many rounds, with settings that were chosen before."""
     earlier = desk.measure(requests, rounds=3)

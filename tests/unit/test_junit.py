@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from helpers.records import bare_record
-from suffice.decide.guard import guard_floor
+from suffice.decide.guard import confirmed, guard_floor
 from suffice.report.junit import junit_xml
 
 HOSTILE = 'run "]]><x/>&\x00\x07\x1b[31m\ufffe\ud800 大模型\n.json'
@@ -25,8 +25,18 @@ def test_each_outcome_has_its_element(decode: float | None, failures: str, error
 
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", failures, errors)
     (case,) = suite
-    assert [child.tag for child in case] == [element]
-    assert case[0].text == result.reason
+    (told,) = (child for child in case if child.tag != "properties")
+    assert (told.tag, told.text) == (element, result.reason)
+
+
+def test_a_failure_that_a_rerun_did_not_confirm_is_no_green_report() -> None:
+    """All checks of the rerun passed, the guard is inconclusive: a case of its own says so."""
+    first, again = guard_floor(bare_record(5.0), 8), guard_floor(bare_record(20.0), 8)
+
+    suite = ET.fromstring(junit_xml(confirmed(first, again), name="run.json"))[0]  # noqa: S314  # our own text
+
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "0", "1")
+    assert [case.get("name") for case in suite] == ["decode floor of run.json", "guard of run.json"]
 
 
 def test_hostile_names_stay_text() -> None:

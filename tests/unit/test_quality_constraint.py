@@ -10,7 +10,7 @@ from helpers.records import evidence
 from suffice.decide import words
 from suffice.decide.advice import settle_sentence
 from suffice.decide.constraints import constraints_for
-from suffice.decide.quality import Judged, QualityEvidence, of_the_reference
+from suffice.decide.quality import KEPT_UNIT, Judged, QualityEvidence, of_the_reference
 from suffice.decide.quantity import Quantity
 from suffice.decide.requantize import USUAL_RECIPES, quants_command, recipe_for, smaller_recipe
 from suffice.decide.verdict import Grade, decide_machine, plain_grade
@@ -86,7 +86,7 @@ def test_without_a_comparison_quality_is_shown_and_does_not_decide() -> None:
     notes = [item.constraint.note for item in verdict.constraints if item.constraint.name.startswith("quality")]
 
     assert verdict.grade is Grade.ENOUGH
-    assert "Not judged here: quality, quality kept of the reference's." in verdict.reason
+    assert "Not judged here: quality, score against the reference's." in verdict.reason
     assert notes == ["not measured: `suffice quants` does, on your own items"] * 2
 
 
@@ -138,3 +138,23 @@ def test_a_gpu_is_not_told_to_quantize_here() -> None:
     ]
 
     assert "suffice quants" not in (settle_sentence("thin", decode, machine) or "")
+
+
+def test_a_loss_is_told_in_points() -> None:
+    """A score is no share of the reference's: 0.98 is two points below it, and the demand allows one."""
+    verdict = decide_machine(DEMAND, replace(evidence(decode=20), quality=_evidence(kept=False)))
+
+    assert (
+        "score against the reference's -2 points (-3 points to -1 point, measured) against at least -1 point"
+        in verdict.reason
+    )
+    assert format_value(1.0, KEPT_UNIT) == "0 points"
+    assert value_texts(0.99, 0.9899999, KEPT_UNIT) == ("-1.000000 points", "-1.000010 points")
+
+
+def test_a_quality_that_is_shown_does_not_bind_before_a_speed() -> None:
+    """A score on the reference's is 1.01 of what is asked, and no tighter than twice the speed: the reason names the speed."""
+    verdict = decide_machine(DEMAND, replace(evidence(decode=20), quality=_evidence(kept=True)))
+
+    assert verdict.verdict == words.CPU
+    assert verdict.binding == "decode_tokens_per_second"

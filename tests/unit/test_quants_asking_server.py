@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.asked_servers import CHAT, OPTIONS, PROMPT, SKY, asked, is_first_look, item, plain, said
 from suffice.errors import UsageError
 from suffice.load import mock_script as script
 from suffice.load.mock_script import Ending
 from suffice.load.mock_server import served_in_thread
 from suffice.model.answers import FinishReason
-from suffice.model.items import Item, Message, Role, ScoreKind, ScoreRule
 from suffice.model.quants import SubjectKind
 from suffice.quants.asking import ask_all
-from suffice.quants.respondent import AskOptions
 from suffice.quants.server import (
-    CHOICES_NOTE,
     NO_CHAT_NOTE,
     NO_COMPLETIONS_NOTE,
     NO_SEED_NOTE,
@@ -31,59 +29,13 @@ from suffice.quants.server import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from suffice.load.mock_script import Answer
     from suffice.load.mock_server import MockRequest, MockServer
-    from suffice.model.answers import Answer as Given
 
-OPTIONS = AskOptions(slots=2, max_tokens=8, timeout_s=20)
-FIRST_LOOK = "Hi"
-
-
-def item(name: str, **fields: object) -> Item:
-    """An item; what is not given does not matter."""
-    rule = ScoreRule(kind=ScoreKind.MULTIPLE_CHOICE if "choices" in fields else ScoreKind.EXACT)
-    return Item(**{"id": name, "line": 1, "rule": rule, **fields})  # type: ignore[arg-type]
-
-
-PROMPT = item("prompt", prompt="The capital of Italy:", answers=("Rome",), stop=("\n",))
-CHAT = item(
-    "chat", messages=(Message(role=Role.USER, content="The capital of Italy?"),), answers=("Rome",), max_tokens=3
-)
-SKY = item("sky", prompt="The sky is", choices=("red", "blue"), correct=(1,))
 MANY = tuple(item(f"q{number}", prompt=f"Question {number}", answers=("Rome",)) for number in range(20))
-
-
-def plain(document: object, status: int = 200) -> Answer:
-    """An answer in one piece, as servers give it that are not asked to stream."""
-    answer = script.at_once(json.dumps(document).encode(), content_type="application/json")
-    return replace(answer, status=status)
-
-
-def said(request: MockRequest, text: str, **more: object) -> Answer:
-    """A text in the form of the interface that was asked."""
-    usage = {"prompt_tokens": 7, "completion_tokens": 2}
-    is_chat = "chat" in request.path
-    content = {"message": {"role": "assistant", "content": text, **more}} if is_chat else {"text": text, **more}
-    return plain({"choices": [{"index": 0, "finish_reason": "stop", **content}], "usage": usage})
-
-
-def is_first_look(request: MockRequest) -> bool:
-    """Whether it is the small request before the items."""
-    return (
-        request.body.get("prompt") == FIRST_LOOK or request.body.get("messages", [{}])[0].get("content") == FIRST_LOOK
-    )
-
-
-def asked(
-    server: MockServer, items: Sequence[Item], options: AskOptions = OPTIONS
-) -> tuple[dict[str, Given], ServerRespondent]:
-    """The answers by the item's id, and who gave them; further tries come at once."""
-    endpoint, _ = server_endpoint(server.url)
-    with ServerRespondent(endpoint, items, options, pauses_s=(0, 0)) as respondent:
-        return {answer.item_id: answer for answer in respondent.ask(items)}, respondent
 
 
 def bodies(server: MockServer) -> dict[str, dict[str, Any]]:
@@ -109,7 +61,7 @@ def test_prompts_and_messages_go_to_their_interfaces() -> None:
 
 
 def test_choices_are_listed_and_the_letter_is_read(tmp_path: Path) -> None:
-    """A server is asked for the letter through its chat interface, which is noted, and the letter is scored."""
+    """A server is asked for the letter through its chat interface, and the letter is scored."""
     with served_in_thread(lambda request: said(request, "B")) as server:
         endpoint, _ = server_endpoint(server.url)
         with ServerRespondent(endpoint, (SKY,), OPTIONS) as respondent:
@@ -118,7 +70,7 @@ def test_choices_are_listed_and_the_letter_is_read(tmp_path: Path) -> None:
 
     assert sent["/v1/chat/completions"]["messages"][0]["content"].startswith("The sky is\n\nA) red\nB) blue\n")
     assert (model.outcomes[0].score, model.outcomes[0].text) == (1.0, "blue")
-    assert model.notes == (CHOICES_NOTE,)
+    assert model.notes == ()
 
 
 def test_reasoning_is_kept_apart() -> None:

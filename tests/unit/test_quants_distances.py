@@ -33,7 +33,7 @@ NEEDED_BYTES = 100.0
 
 def model(name: str) -> Compared:
     """A file of the comparison."""
-    return Compared(name=name, path=Path(f"{name}.gguf"), needed_bytes=NEEDED_BYTES)
+    return Compared(name=name, path=Path(f"{name}.gguf"), needed_bytes=NEEDED_BYTES, identity=f"hash of {name}")
 
 
 def run(**changes: object) -> DistanceRun:
@@ -164,8 +164,9 @@ def test_progress_names_tokens_candidates_and_time_left() -> None:
     job = run(progress=said.append, clock=lambda: float(next(seconds)))
     measure_distances_of(job, model("ref"), [model("near"), model("far")])
     total = tokens().tokens
-    assert said[0].startswith("distances: ")
-    assert "(near, far), about" in said[0]
+    assert said[0] == f"distances: {total:,} tokens of 6 documents are read"
+    assert "(near, far), about" in said[1]
+    assert not any("." in line or "ms left" in line for line in said)
     assert said[-1] == f"distances: {total:,} of {total:,} tokens (near, far)"
 
 

@@ -39,6 +39,7 @@ def test_a_password_is_in_no_name() -> None:
         ("http://h/v1", [], ["q8_0"], "needs its GGUF file"),
         ("m.gguf", ["c.gguf"] * (MOST_CANDIDATES + 1), [], "at most"),
         ("http://[::1", ["c.gguf"], [], "not usable"),
+        ("m.gguf", ["ftp://h/v1"], [], "begins with http:// or https://"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(

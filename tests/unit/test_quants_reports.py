@@ -17,6 +17,7 @@ from helpers.quants import asked, comparison, distance, paired_scores, tasks
 from helpers.records import run_record
 from suffice.decide.quants_conclusion import Conclusions, conclude
 from suffice.decide.quants_types import QualityPolicy
+from suffice.errors import OutputError
 from suffice.model.items import ScoreKind
 from suffice.model.quants import QuantsRecord
 from suffice.records.schema import ModelRecord
@@ -29,6 +30,8 @@ from suffice.report.quants_document import quants_document
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from matplotlib.figure import Figure
 
 EVIL = '=HYPERLINK("http://x") \x1b[31m| **bold** <script>\u202e'
 
@@ -95,7 +98,7 @@ def test_the_csv_has_a_row_for_each_item() -> None:
     rows = list(csv.DictReader(io.StringIO(quants_csv(conclusions()))))
 
     assert len(rows) == 1000
-    assert (rows[0]["id"], rows[0]["ref: score"], rows[0]["c1: score"]) == ("i0", "1", "0")
+    assert (rows[0]["suffice quants: id"], rows[0]["ref: score"], rows[0]["c1: score"]) == ("i0", "1", "0")
     assert (rows[0]["ref: answer"], rows[0]["c1: answer"]) == ("right", "wrong")
 
 
@@ -231,10 +234,85 @@ def test_names_in_the_chart_do_not_overlap() -> None:
     assert all(frame.containsx(box.x0) and frame.containsx(box.x1) for box in boxes)
 
 
-def test_a_chart_without_anything_to_draw_says_so(tmp_path: Path) -> None:
-    """No speed was measured: an empty picture that tells why."""
+def test_a_chart_without_anything_to_draw_is_no_file(tmp_path: Path) -> None:
+    """No speed was measured: a sentence, and no empty picture."""
     path = tmp_path / "q.svg"
 
-    write_quants_chart(path, conclude(comparison([1.0], [1.0])))
+    with pytest.raises(OutputError, match="nothing to draw"):
+        write_quants_chart(path, conclude(comparison([1.0], [1.0])))
 
-    assert "2 of 2 models not drawn" in path.read_text(encoding="utf-8")
+    assert not path.exists()
+
+
+def test_the_chart_marks_busy_machines_and_the_margin() -> None:
+    """The need is one line, the need with the margin another; a model that was measured on a busy machine is hollow."""
+    with drawing():
+        plain = _figure(conclusions(), 8.0)
+        busy = [replace(one, disturbed=one.name == "c1") for one in conclusions().speeds]
+        marked = _figure(replace(conclusions(), speeds=tuple(busy)), 8.0, 1.5)
+
+    def labels(figure: Figure) -> list[str]:
+        return [str(handle.get_label()) for handle in figure.axes[0].get_legend_handles_labels()[0]]
+
+    assert "need 8 tokens/s" in labels(plain)
+    assert not [label for label in labels(plain) if "margin" in label or "busy" in label]
+    assert "with the margin of 1.5: 12 tokens/s" in labels(marked)
+    assert "hollow: busy machine, at least this fast" in labels(marked)
+
+
+def test_markdown_reads_raw() -> None:
+    """Names with underscores, arrows and small p-values stand as they are; what a renderer would obey is still escaped."""
+    record = comparison(*paired_scores(1000, right=900, lost=40))
+    names = ("smol_f16", "q4_k_m")
+    models = tuple(
+        replace(model, subject=replace(model.subject, name=name))
+        for model, name in zip(record.models, names, strict=True)
+    )
+    markdown = quants_markdown(conclude(replace(record, models=models, notes=("_a_ <b> x_ 1<2",))))
+
+    assert "q4_k_m: accuracy 90.0 % → 86.0 %" in markdown
+    assert "<0.0001" in markdown
+    assert "- \\_a\\_ &lt;b&gt; x\\_ 1<2" in markdown
+
+
+def test_remarks_say_what_is_easily_misread() -> None:
+    """Other choices whatever the finding, lengths of cut answers, a perplexity below the reference's, ratios that are no quotients."""
+    choices = ["A"] * 300
+    first = asked("ref", [1.0] * 300, choices)
+    second = asked("c1", [0.0] * 120 + [1.0] * 180, ["B"] * 120 + ["A"] * 180)
+    items = tasks(300, kind=ScoreKind.MULTIPLE_CHOICE)
+    record = QuantsRecord(items_source="i", items_hash=None, tasks=items, models=(first, second))
+    lower = distance("c1", [0.5, 0.6, 0.4, 0.5, 0.6, 0.5])
+    lower = replace(
+        lower, documents=tuple(replace(one, candidate_loss=one.reference_loss * 0.9) for one in lower.documents)
+    )
+
+    text = quants_text(conclude(replace(record, distances=(lower,))))
+
+    assert "it takes another choice than the reference on 40.0 % of 300 items" in text
+    assert "its perplexity is below the reference's, which makes it no better model" in text
+    assert "(no interval: not enough documents)" in text
+    assert "further documents hold a larger divergence than the largest here" in text
+
+    written = comparison([1.0] * 40, [1.0] * 30 + [0.0] * 10)
+    cut = tuple(
+        replace(model, outcomes=tuple(replace(one, is_cut=True) for one in model.outcomes)) for model in written.models
+    )
+    text = quants_text(conclude(replace(written, models=cut)))
+    assert "unknown: every answer was cut off" in text
+    assert "c1: 10 of 40 answers to exact items were cut off at max_tokens and not right: raise --max-tokens" in text
+    assert "ref: 40" not in text  # what is right although it was cut off is no reason to raise anything
+
+
+def test_a_noise_floor_of_one_batch_is_not_measured() -> None:
+    """No document is longer than the floor's own batch, so that its 0 says nothing; with longer ones it does."""
+    record = comparison([1.0] * 10, [1.0] * 10)
+    itself = replace(distance("ref", [0.0] * 6, is_self=True, tokens=20), settings={"other_n_batch": 32})
+    longer = replace(distance("ref", [0.0] * 6, is_self=True, tokens=100), settings={"other_n_batch": 32})
+    other = distance("c1", [0.1] * 6, tokens=20)
+
+    short = conclude(replace(record, distances=(other, itself))).distances
+    long = conclude(replace(record, distances=(other, longer))).distances
+
+    assert [one.noise.value for one in short] == ["not measured: every document fits into one batch"] * 2
+    assert [one.noise.value for one in long] == ["above the noise floor", "the noise floor"]

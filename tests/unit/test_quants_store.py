@@ -84,6 +84,9 @@ def _outcome(document: dict[str, Any]) -> dict[str, Any]:
         (lambda d: _outcome(d).update(tokens=-1), "tokens"),
         (lambda d: _outcome(d).pop("score"), "score"),
         (lambda d: d["distances"][0].update(candidate="c9"), "none of its models"),
+        (lambda d: d["distances"][0].update(settings={"candidate": "hash of c9"}), "of another candidate"),
+        (lambda d: d["distances"][1].update(settings={"reference": "hash of c9"}), "of another reference"),
+        (lambda d: d["settings"].update(answers={"c1": "../answers.jsonl"}), "not beside"),
         (lambda d: d["distances"][0].update(documents=[]), "documents"),
         (lambda d: d["distances"][0].update(largest=0.01), "largest"),
         (lambda d: d["distances"][0]["documents"][0].update(same_top=101), "same top token"),
@@ -128,5 +131,17 @@ def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path) -> None:
     for settings in nonsense:
         with pytest.raises(RecordError, match="cannot be kept"):
             save_quants(replace(full_record(), settings=settings), path)
+
+    assert load_quants(path) == full_record()
+
+
+def test_what_nobody_could_read_is_not_written(tmp_path: Path) -> None:
+    """A comparison that contradicts itself is refused when it is written, and the old file stays."""
+    path = tmp_path / "quants.json"
+    save_quants(full_record(), path)
+    distances = (replace(full_record().distances[0], candidate="c9"),)
+
+    with pytest.raises(RecordError, match="none of its models"):
+        save_quants(replace(full_record(), distances=distances), path)
 
     assert load_quants(path) == full_record()

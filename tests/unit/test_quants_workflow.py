@@ -2,86 +2,31 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.gguf_writer import ToyLlama, write_gguf
+from helpers.quants_bench import Bench, new_bench
+from suffice.decide.quants_conclusion import conclude
 from suffice.errors import EngineError, UsageError
-from suffice.loaders.items import load_items
-from suffice.measure.engine.fake_text import FakeModel, FakeTextEngine
-from suffice.quants.fake_quantizer import FakeQuantizer
-from suffice.quants.made_store import MadeStore
+from suffice.quants.folder import record_stems
 from suffice.quants.parties import parties
-from suffice.quants.respondent import AskOptions
-from suffice.quants.workflow import Around, Job, compare_models, record_stem
+from suffice.quants.workflow import compare_models
 from suffice.records.quants_store import load_quants
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from suffice.quants.speeds import Speeds
     from suffice.quants.subjects import LocalModel
-
-ITEMS = 6
-
-
-@dataclass(slots=True, kw_only=True)
-class Bench:
-    """A folder with two toy models and items, and an engine that says what it is told to."""
-
-    folder: Path
-    engine: FakeTextEngine
-    quantizer: FakeQuantizer = field(default_factory=FakeQuantizer)
-    measured: list[list[str]] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
-
-    def job(self, *candidates: str, recipes: Sequence[str] = (), **changes: object) -> Job:
-        """The reference against these files and recipes."""
-        names = [str(self.folder / name) for name in candidates]
-        job = Job(
-            parties=parties(str(self.folder / "ref.gguf"), names, recipes),
-            items=load_items(self.folder / "items.jsonl"),
-            folder=self.folder / "out",
-            options=AskOptions(max_tokens=8, slots=2),
-        )
-        return replace(job, **changes)  # type: ignore[arg-type]  # fields, by name
-
-    def around(self, *, speed: bool = False) -> Around:
-        """The fakes; ``speed`` notes who would be measured."""
-        return Around(
-            engine=lambda: self.engine,
-            quantizer=lambda: self.quantizer,
-            store=lambda: MadeStore(self.folder / "cache"),
-            progress=self.told.append,
-            speed=self.speed if speed else None,
-        )
-
-    def speed(self, models: Mapping[str, LocalModel], _folder: Path) -> Sequence[str]:
-        """All of them, without measuring."""
-        self.measured.append(list(models))
-        return list(models)
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     """Two toy models, of which one answers one of six questions wrongly."""
-    toy = ToyLlama()
-    for name in ("ref", "low"):
-        metadata = {**toy.metadata(), "general.file_type": 1, "general.name": name}
-        write_gguf(tmp_path / f"{name}.gguf", metadata, toy.tensors())
-    rows = [{"id": n, "prompt": f"Question {n}:", "answer": "yes", "score": "contains"} for n in range(ITEMS)]
-    (tmp_path / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    right = {f"Question {n}:": "yes" for n in range(ITEMS)}
-    engine = FakeTextEngine(
-        models={
-            "ref.gguf": FakeModel(answers=right),
-            "low.gguf": FakeModel(answers={**right, "Question 0:": "no"}, noise=0.5),
-        }
-    )
-    return Bench(folder=tmp_path, engine=engine)
+    return new_bench(tmp_path)
 
 
 def test_a_comparison_is_kept_whole(bench: Bench) -> None:
@@ -108,12 +53,28 @@ def test_a_candidate_that_fails_does_not_cost_the_others(bench: Bench) -> None:
     assert "could not be asked" in (bad.outcomes[0].reason or "")
     assert low.outcomes[1].score == 1.0
     assert bench.measured == [["ref", "low"]]
+    assert "could not be asked: " in conclude(record).sentences[0]
 
 
 def test_nobody_to_compare_with_is_an_error(bench: Bench) -> None:
-    """Where no candidate could be asked there is no comparison, and the message says why of each."""
-    with pytest.raises(UsageError, match=r"no candidate could be asked.*gone"):
-        compare_models(bench.job("gone.gguf"), bench.around())
+    """Where no candidate could be asked there is no comparison, and the message says why of each; the reference is not asked for it."""
+    (bench.folder / "bad.gguf").write_bytes(b"GGUF")
+
+    with pytest.raises(UsageError, match=r"no candidate could be asked.*bad"):
+        compare_models(bench.job("bad.gguf"), bench.around())
+
+    assert bench.engine.opened == 0
+
+
+def test_the_same_reason_stands_once(bench: Bench) -> None:
+    """A quantizer that dies of each recipe is one sentence for all of them."""
+    bench.quantizer.crashes = True
+
+    with pytest.raises(UsageError, match=r"no candidate could be asked\. q8_0, q5_0: ") as error:
+        compare_models(bench.job(recipes=["q8_0", "q5_0"]), bench.around())
+
+    assert str(error.value).count("SIGABRT") == 1
+    assert bench.engine.opened == 0
 
 
 def test_a_model_that_is_compared_with_itself_is_asked_twice(bench: Bench) -> None:
@@ -152,21 +113,23 @@ def test_an_interrupted_comparison_goes_on(bench: Bench) -> None:
 
 
 def test_a_folder_is_never_overwritten(bench: Bench) -> None:
-    """A comparison that is there is gone on with on request only, and only on the same items."""
+    """A comparison that is there is gone on with on request only; a folder with answers and nothing else is one as well."""
     compare_models(bench.job("low.gguf", distances=False), bench.around())
+    opened = bench.engine.opened
 
     with pytest.raises(UsageError, match="--resume"):
         compare_models(bench.job("low.gguf"), bench.around())
-    with (bench.folder / "items.jsonl").open("a", encoding="utf-8") as file:
-        file.write('{"id": "more", "prompt": "?", "answer": "yes"}\n')
-    with pytest.raises(UsageError, match="other items"):
-        compare_models(bench.job("low.gguf", resume=True), bench.around())
+    (bench.folder / "out" / "quants.json").unlink()
+    with pytest.raises(UsageError, match="holds answers already"):
+        compare_models(bench.job("low.gguf"), bench.around())
+
+    assert bench.engine.opened == opened
 
 
 def test_speed_that_cannot_be_measured_is_a_note(bench: Bench) -> None:
     """Quality is worth having without speed; the note says what was wrong."""
 
-    def broken(_models: Mapping[str, LocalModel], _folder: Path) -> Sequence[str]:
+    def broken(_models: Mapping[str, LocalModel], _paths: Mapping[str, Path]) -> Speeds:
         raise EngineError("no room")
 
     record = compare_models(bench.job("low.gguf", distances=False), replace(bench.around(), speed=broken))
@@ -186,5 +149,18 @@ def test_everybody_is_asked_as_a_server_is(bench: Bench) -> None:
 
 def test_file_names_of_records_are_plain() -> None:
     """What is no letter, digit or mark of a file name becomes an underscore."""
-    assert record_stem("qwen2.5:7b (2)") == "qwen2.5_7b_(2)"
-    assert "/" not in record_stem("../../etc/passwd")
+    (stem,) = record_stems(["qwen2.5:7b (2)"]).values()
+
+    assert stem == "qwen2.5_7b_(2)"
+    assert "/" not in record_stems(["../../etc/passwd"])["../../etc/passwd"]
+
+
+def test_no_two_models_share_a_record() -> None:
+    """Names that become the same file name, also where large letters count as small ones, and very long ones get a mark."""
+    names = ["q 4", "q_4", "Q_4", "q4", "量" * 80, "量" * 79 + "x"]
+
+    stems = record_stems(names)
+
+    assert len({stem.casefold() for stem in stems.values()}) == len(names)
+    assert stems["q4"] == "q4"
+    assert max(len(stem.encode()) for stem in stems.values()) < 140

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +13,7 @@ import pytest
 
 from suffice.errors import UsageError
 from suffice.loaders.item_fields import item_from
-from suffice.loaders.item_functions import load_function, load_functions
+from suffice.loaders.item_functions import ChildFunction, load_functions
 from suffice.loaders.items import item_hash
 from suffice.loaders.pattern_search import PatternSearch, PatternTimeoutError
 from suffice.loaders.scores import MAX_ANSWER_CHARACTERS, Scorer, first_object, score_answers
@@ -121,11 +124,20 @@ def test_one_process_searches_for_all_patterns() -> None:
     """It is started once, takes any text, and is gone when the search is closed."""
     with PatternSearch() as search:
         assert search.find("é(.)", 'line\n"é😀"') == "😀"
-        first = search._process
+        first = search._child
         assert search.find("x", "y") is None
-        assert search._process is first
+        assert search._child is first
         assert first is not None
-    assert first.poll() is not None
+    assert not first.is_running
+
+
+def test_files_of_the_current_folder_do_not_disturb_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's json.py where suffice is run is not taken for Python's own."""
+    (tmp_path / "json.py").write_text("raise SystemExit", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    with PatternSearch() as search:
+        assert search.find("b", "abc") == "b"
 
 
 def test_a_search_that_took_too_long_is_an_error_of_its_own() -> None:
@@ -169,7 +181,13 @@ def test_scores_of_a_model_in_the_order_of_its_items() -> None:
 
 
 FUNCTIONS = """
+import os
+import sys
+import time
+print("imported")
+calls = []
 def length(text, item):
+    calls.append(text)
     return min(1, len(text) / item["answer"]["of"])
 def fails(text, item):
     raise KeyError("no such thing")
@@ -181,40 +199,73 @@ def strange(text, item):
     return "good"
 def too_much(text, item):
     return 2
+def no_number(text, item):
+    return float("nan")
 def flag(text, item):
-    return item["id"] == "q" and item["prompt"] == "?"
+    item.clear()
+    return text == "abc"
+def ends(text, item):
+    os._exit(0)
+def dies(text, item):
+    os.abort()
+def endless(text, item):
+    while text != "quick":
+        pass
+    return 1
+def prints(text, item):
+    print("hello")
+    os.write(1, b"again")
+    return sys.stdin.read() == ""
+def halves(text, item):
+    raise ValueError("\\ud800")
+class Mute(Exception):
+    def __str__(self):
+        raise ValueError("nothing to say")
+def mute(text, item):
+    raise Mute
+class Scalar:
+    def item(self):
+        return 0.5
+def scalar(text, item):
+    return Scalar()
+def forks(text, item):
+    if os.fork() == 0:
+        time.sleep(100)
+    os._exit(1)
 number = 3
 """
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a module of score functions."""
-    name = f"own_scores_{abs(hash(str(tmp_path)))}"
-    (tmp_path / f"{name}.py").write_text(FUNCTIONS, encoding="utf-8")
-    (tmp_path / f"broken_{name}.py").write_text("def x(:\n", encoding="utf-8")
+    """A folder with modules of score functions."""
+    (tmp_path / "own.py").write_text(FUNCTIONS, encoding="utf-8")
+    (tmp_path / "broken.py").write_text("def x(:\n", encoding="utf-8")
+    (tmp_path / "leaving.py").write_text("import os\nos._exit(0)\n", encoding="utf-8")
     return tmp_path
 
 
-def module_of(folder: Path) -> str:
-    """The name of the module in the folder."""
-    return next(path.stem for path in folder.glob("own_scores_*.py"))
+def scored_by(name: str) -> Item:
+    """An item that is scored by a function of the module."""
+    return item(answer={"of": 4}, score=f"own:{name}")
 
 
-def function_scores(folder: Path, name: str, text: str = "abc") -> Score:
-    """The score of a text by a function of the module."""
-    asked = item(answer={"of": 4}, score=f"{module_of(folder)}:{name}")
-    with Scorer(functions=load_functions([asked], folder=folder)) as scorer:
-        return scorer.score_text(asked, text)
+def function_scores(folder: Path, name: str, *texts: str, limit_s: float = 20.0) -> list[Score]:
+    """The scores of texts by a function of the module."""
+    asked = scored_by(name)
+    with Scorer(functions=load_functions([asked], folder=folder, limit_s=limit_s)) as scorer:
+        return [scorer.score_text(asked, text) for text in texts]
 
 
-def test_a_function_scores(folder: Path) -> None:
-    """It gets the text and the item's fields, and returns a number or a flag; the path is as before."""
+def test_functions_score(folder: Path) -> None:
+    """They get the text and the item's fields, and return a number, a flag or what NumPy has for one; our path and modules stay as they are."""
     before = list(sys.path)
 
-    assert function_scores(folder, "length").value == 0.75
-    assert function_scores(folder, "flag").value == 1
+    assert [one.value for one in function_scores(folder, "length", "abc", "abcd", "")] == [0.75, 1, 0]
+    assert function_scores(folder, "flag", "abc")[0].value == 1
+    assert function_scores(folder, "scalar", "abc")[0].value == 0.5
     assert sys.path == before
+    assert "own" not in sys.modules
 
 
 @pytest.mark.parametrize(
@@ -222,23 +273,86 @@ def test_a_function_scores(folder: Path) -> None:
     [
         ("fails", "raised KeyError: 'no such thing'"),
         ("leaves", "raised SystemExit: 3"),
+        ("interrupted", "raised KeyboardInterrupt"),
         ("strange", "returned 'good', not True, False or a number from 0 to 1"),
         ("too_much", "returned 2, not"),
+        ("no_number", "returned nan, not"),
+        ("mute", "raised Mute (whose message cannot be read)"),
+        ("halves", "raised ValueError: \ufffd"),
+        ("ends", "ended the process that it ran in: it ended with exit code 0"),
+        ("dies", "ended the process that it ran in: it was ended by SIGABRT"),
     ],
 )
 def test_a_function_that_does_not_score(folder: Path, name: str, said: str) -> None:
-    """Whatever it raises or returns, the item is named and has no score; the run goes on."""
-    result = function_scores(folder, name)
+    """Whatever it raises, returns or does to its process, the item is named and has no score; the run goes on."""
+    first, second = function_scores(folder, name, "abc", "abc")
 
-    assert result.value is None
-    assert str(result.reason).startswith("item q: own_scores_")
-    assert said in str(result.reason)
+    assert first == second
+    assert first.value is None
+    assert str(first.reason).startswith(f"item q: own:{name} {said}")
+    assert not str(first.reason).endswith(": ")
 
 
-def test_ctrl_c_goes_through_a_function(folder: Path) -> None:
-    """Whoever stops the run stops it, wherever it is."""
-    with pytest.raises(KeyboardInterrupt):
-        function_scores(folder, "interrupted")
+def test_a_function_that_never_ends_is_stopped(folder: Path) -> None:
+    """After the limit; the answer has no score, and the next one is scored by a new process."""
+    stopped, after = function_scores(folder, "endless", "abc", "quick", limit_s=0.3)
+
+    assert (stopped.value, stopped.reason) == (None, "item q: own:endless took longer than 0.3 s, and was stopped")
+    assert after.value == 1
+
+
+def test_a_function_that_loses_every_process_is_not_called_for_ever(folder: Path) -> None:
+    """After five processes in a row the rest has no score at once."""
+    scores = function_scores(folder, "ends", *["abc"] * 7)
+
+    assert [str(one.reason).endswith("was lost on 5 answers in a row") for one in scores] == [False] * 5 + [True] * 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
+def test_what_a_function_started_does_not_hold_us(folder: Path) -> None:
+    """A process of its own that keeps our pipe open is ended with it."""
+    (score,) = function_scores(folder, "forks", "abc", limit_s=0.5)
+
+    assert score.value is None
+
+
+def test_what_a_function_prints_is_no_output_of_ours(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It goes to stderr, from Python as from below it; and there is nothing for it to read."""
+    (score,) = function_scores(folder, "prints", "abc")
+
+    assert score.value == 1
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert all(word in err for word in ("imported", "hello", "again"))
+
+
+def test_ctrl_c_does_not_wait_for_a_function(folder: Path) -> None:
+    """Whoever stops the run stops it, wherever it is, and no process is left."""
+    asked = scored_by("endless")
+    functions = load_functions([asked], folder=folder)
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with Scorer(functions=functions) as scorer, pytest.raises(KeyboardInterrupt):
+        scorer.score_text(asked, "abc")
+    timer.join()
+    (function,) = functions.values()
+    assert isinstance(function, ChildFunction)
+    assert function._host._child is None
+
+
+def test_one_process_runs_all_functions(folder: Path) -> None:
+    """It is started once for the answers of a model, and is gone when they are scored."""
+    one, two = scored_by("length"), scored_by("flag")
+    functions = load_functions([one, two], folder=folder)
+    function = functions["own:length"]
+    assert isinstance(function, ChildFunction)
+    with Scorer(functions=functions) as scorer:
+        children = set()
+        for _ in range(3):
+            assert scorer.score_text(one, "abcd").value == scorer.score_text(two, "abc").value == 1
+            children.add(function._host._child)
+        assert len(children) == 1
+    assert not any(child is not None and child.is_running for child in children)
 
 
 def test_a_function_that_was_not_loaded() -> None:
@@ -253,14 +367,15 @@ def test_a_function_that_was_not_loaded() -> None:
     ("name", "said"),
     [
         ("no_such_module_of_mine:x", "ModuleNotFoundError"),
-        ("{module}:no", "has no function no"),
-        ("{module}:number", "has no function number"),
-        ("broken_{module}:x", "SyntaxError"),
+        ("own:no", "has no function no"),
+        ("own:number", "has no function number"),
+        ("broken:x", "SyntaxError"),
+        ("leaving:x", "it ended the process that imported it: it ended with exit code 0"),
     ],
 )
 def test_a_function_that_cannot_be_found(folder: Path, name: str, said: str) -> None:
     """A clear message with the name, the place and the reason."""
     with pytest.raises(UsageError, match=r"the score function .* cannot be used") as caught:
-        load_function(name.format(module=module_of(folder)), folder=folder)
+        load_functions([item(answer=1, score=name)], folder=folder)
 
     assert said in str(caught.value)

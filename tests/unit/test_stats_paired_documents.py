@@ -223,17 +223,18 @@ def test_a_bootstrap_without_variation_or_groups_is_refused() -> None:
 
 
 def test_score_interval_and_bootstrap_agree_on_many_items() -> None:
-    """A thousand graded items in 200 documents: another way, the same ends within a tenth of the width."""
+    """Ten thousand graded items in 2,000 documents: another way, ends within a fifth of the width, and ours never the narrower."""
     random = np.random.default_rng(8)
-    reference = random.uniform(0.3, 0.7, 1000)
-    candidate = reference + random.normal(-0.02, 0.1, 1000) + np.repeat(random.normal(0, 0.03, 200), 5)
+    reference = random.uniform(0.3, 0.7, 10_000)
+    candidate = reference + random.normal(-0.02, 0.1, 10_000) + np.repeat(random.normal(0, 0.03, 2000), 5)
     candidate = np.clip(candidate, 0, 1)
-    names = np.repeat(np.arange(200), 5).tolist()
+    names = np.repeat(np.arange(2000), 5).tolist()
     score = difference_interval(summarize_scores(reference.tolist(), candidate.tolist(), names))
-    resampled = bootstrap_interval((candidate - reference).tolist(), names, resamples=1999)
+    resampled = bootstrap_interval((candidate - reference).tolist(), names, resamples=999)
 
     assert score is not None
     assert resampled is not None
+    assert score.low < resampled.low < resampled.high < score.high
     assert [score.low, score.high] == pytest.approx(
-        [resampled.low, resampled.high], abs=0.1 * (resampled.high - resampled.low)
+        [resampled.low, resampled.high], abs=0.2 * (resampled.high - resampled.low)
     )

@@ -9,6 +9,7 @@ import typer
 from suffice import __version__
 from suffice.cli import (
     bandwidth,
+    baseline,
     cache,
     catalog,
     ceiling,
@@ -16,6 +17,7 @@ from suffice.cli import (
     compare,
     decide,
     guard,
+    history,
     load,
     measure,
     predict,
@@ -66,6 +68,8 @@ def build_app() -> typer.Typer:
     app.command("load")(load.load)
     app.command("simulate")(simulate.simulate)
     app.command("quants")(quants.quants)
+    app.add_typer(baseline.build_baseline_app(), name="baseline")
+    app.add_typer(history.build_history_app(), name="history")
     app.add_typer(cache.build_cache_app(), name="cache")
     app.add_typer(catalog.build_catalog_app(), name="catalog")
     return app

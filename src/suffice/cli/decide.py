@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from suffice.decide.evidence import MachineEvidence
     from suffice.decide.served import ServedEvidence
     from suffice.model.demand import Demand
+    from suffice.records.schema import RunRecord
 
 
 class ServerKind(StrEnum):
@@ -62,7 +63,15 @@ def decide(
         typer.Option(
             "--quality",
             metavar="FILE",
-            help="A quants.json of `suffice quants`: how well the records' models answer your items. May be repeated.",
+            help="A quants.json of `suffice quants`, or its folder: how well the records' models answer your items. May be repeated.",
+        ),
+    ] = None,
+    max_loss: Annotated[
+        float | None,
+        typer.Option(
+            "--max-loss",
+            metavar="POINTS",
+            help="Most that a model may lose against its reference, in points of 100, where the demand does not say. Default: 1.",
         ),
     ] = None,
     catalog: options.OwnCatalogue = None,
@@ -71,14 +80,15 @@ def decide(
 ) -> None:
     """Decide from run records and load tools' results, with no engine and no model at hand; several machines are compared.
 
-    The least machine that is enough decides: a CPU before a GPU, the slower before the faster. Machines that nobody rented yet are judged by
+    The least machine that is enough decides: a CPU before a GPU, the slower before the faster; of several models of a machine that
+    are enough the slowest, and none that misses the quality. Machines that nobody rented yet are judged by
     the low and high ends of what is predicted of them.
 
     Example: suffice decide demand.toml cpu-box.json --instance c7i.4xlarge
 
     Example: suffice decide demand.toml guidellm.json --server-kind cpu
 
-    Example: suffice decide demand.toml q4/speed/q4_k_m.json --quality q4/quants.json
+    Example: suffice decide demand.toml q4/speed/q4_k_m.json --quality q4
     """
     from suffice.cli.output import print_json, print_text, warn
     from suffice.cli.quality import with_quality
@@ -90,16 +100,17 @@ def decide(
     from suffice.report.decision import decision_document, decision_text
 
     demand = with_margin(load_demand(demand_file), margin)
+    _refuse_comparisons(runs or [])
     runs, servers = _apart(runs or [], server_kind or [])
     records = [load_any_record(path) for path in runs]
-    names = _names(runs, [record.machine for record in records])
+    names = _names(runs, records)
     evidences = [
         of_the_demanded_model(demand, record, evidence_from(record, name))
         for record, name in zip(records, names, strict=True)
     ]
     if instance or device:
         evidences += _predicted(instance or [], device or [], model or demand.model, demand, catalog)
-    evidences, notes = with_quality(demand, evidences, quality or [])
+    demand, evidences, notes = with_quality(demand, evidences, quality or [], max_loss)
     decision = decide_machines(demand, evidences, servers)
     warn(notes)
     for path, record in zip(runs, records, strict=True):
@@ -179,9 +190,37 @@ def _predicted(
     return [one.evidence for one in (*found, *others)]
 
 
-def _names(runs: list[Path], machines: list[str | None]) -> list[str]:
-    """The machine of each record, with its file's name where that alone would not tell them apart."""
+def _refuse_comparisons(files: list[Path]) -> None:
+    """A comparison in the place of a run record is a slip that has a better answer than "damaged".
+
+    Raises:
+        UsageError: one of the files is a comparison, or the folder of one.
+    """
+    from suffice.cli.quality import RECORD_NAME
+
+    for path in files:
+        if path.name == RECORD_NAME or (path.is_dir() and (path / RECORD_NAME).exists()):
+            raise UsageError(
+                f"{path} is a comparison of `suffice quants` and no run record: give it to --quality, and the records in its folder speed/ here"
+            )
+
+
+def _names(runs: list[Path], records: list[RunRecord]) -> list[str]:
+    """The machine of each record, with its model where one machine ran several, and the file's name where that does not tell them apart."""
+    machines = [record.machine or "unnamed machine" for record in records]
+    if len(runs) == 1:
+        return [records[0].machine or runs[0].name]
+    models = [record.model.file_name or record.model.name for record in records]
+    several = {
+        machine
+        for machine in machines
+        if len({model for model, own in zip(models, machines, strict=True) if own == machine}) > 1
+    }
+    names = [
+        f"{model} on {machine}" if model and machine in several else machine
+        for model, machine in zip(models, machines, strict=True)
+    ]
     return [
-        f"{machine or 'unnamed machine'} ({path.name})" if len(runs) > 1 else machine or path.name
-        for path, machine in zip(runs, machines, strict=True)
+        name if machine in several and names.count(name) == 1 else f"{name} ({path.name})"
+        for name, machine, path in zip(names, machines, runs, strict=True)
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
@@ -11,12 +12,13 @@ from suffice.report.json_values import json_text
 from suffice.report.tables import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
 
     from rich.status import Status
 
 
+_BETWEEN_LINES_S = 10.0  # of one step in a log
 _PLAIN_SIGNS = str.maketrans({"█": "#", "▏": "|", "…": "...", "×": "x", "–": "-", "−": "-", "→": "->"})
 
 
@@ -67,6 +69,11 @@ def _note(line: str) -> None:
         sys.stderr.flush()
 
 
+def say(message: str) -> None:
+    """A sentence on stderr that is no warning."""
+    _note(f"suffice: {one_line(message)}\n")
+
+
 def warn(messages: Iterable[str]) -> None:
     """Warnings on stderr, one a line."""
     for message in messages:
@@ -74,11 +81,17 @@ def warn(messages: Iterable[str]) -> None:
 
 
 class Progress:
-    """Says on stderr what is being done: a spinner on a terminal, a line per step elsewhere."""
+    """Says on stderr what is being done: a spinner on a terminal, a line per step elsewhere.
 
-    def __init__(self) -> None:
+    Args:
+        clock: seconds, of any beginning.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._status: Status | None = None
         self._last = ""
+        self._clock = clock
+        self._said_s: float | None = None
 
     def __enter__(self) -> Self:
         if sys.stderr is not None and sys.stderr.isatty():
@@ -95,13 +108,15 @@ class Progress:
             self._status.stop()
 
     def __call__(self, step: str) -> None:
-        """Show a step; in a log, steps that differ in their numbers only are one line."""
+        """Show a step; in a log, steps that differ in their numbers only are a line every ten seconds."""
         if self._status is not None:
             from rich.markup import escape
 
             self._status.update(escape(step))
             return
         kind = "".join(character for character in step if not character.isdigit())
-        if kind != self._last:
+        now_s = self._clock()
+        if kind != self._last or self._said_s is None or now_s - self._said_s >= _BETWEEN_LINES_S:
             _note(f"suffice: {one_line(step)}\n")
+            self._said_s = now_s
         self._last = kind

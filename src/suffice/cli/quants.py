@@ -51,7 +51,7 @@ def quants(
         typer.Option(
             "--max-loss",
             metavar="POINTS",
-            help="Most that a candidate may lose, in points of 100. Default: the demand's, or 1.",
+            help="Most that a candidate may lose, in points of 100, where the demand does not say. Default: 1.",
         ),
     ] = None,
     text: Annotated[
@@ -130,12 +130,26 @@ def quants(
             "--resume", help="Go on with the comparison at --out: answers that are there are not asked again."
         ),
     ] = False,
+    from_folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="FOLDER",
+            help="Ask nobody: print and export the comparison that is kept in this folder.",
+        ),
+    ] = None,
     chart: Annotated[
         Path | None,
         typer.Option("--chart", metavar="FILE", help="Also draw speed against score: FILE.svg or FILE.png."),
     ] = None,
     csv: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Also write each item's scores and answers.")
+    ] = None,
+    flips: Annotated[
+        Path | None,
+        typer.Option(
+            "--flips", metavar="FILE", help="Also write, as CSV, each item that a candidate scores otherwise."
+        ),
     ] = None,
     markdown: Annotated[
         Path | None, typer.Option("--markdown", metavar="FILE", help="Also write the report as Markdown.")
@@ -152,6 +166,8 @@ def quants(
     Example: suffice quants model-f16.gguf --make q8_0,q4_k_m --items items.jsonl --demand demand.toml
 
     Example: suffice quants http://gpu-box:8000/v1 http://127.0.0.1:8080/v1 --items items.jsonl
+
+    Example: suffice quants --from q4 --csv items.csv --max-loss 2
 
     Example: suffice quants --log f16=samples_f16.jsonl --log q4=samples_q4.jsonl
     """
@@ -187,6 +203,8 @@ def quants(
         resume=resume,
         chart=chart,
         csv=csv,
+        flips=flips,
+        from_folder=from_folder,
         markdown=markdown,
     )
     raise typer.Exit(run(asked, json_output=json_output))

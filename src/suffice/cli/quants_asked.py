@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from suffice.quants.parties import Party
     from suffice.quants.respondent import AskOptions
 
-_POINTS: Final = 100  # in a share of 1
 _LEAST_LOGS: Final = 2
 
 
@@ -54,10 +53,11 @@ class QuantsOptions:
     chart: Path | None
     csv: Path | None
     markdown: Path | None
+    flips: Path | None = None
+    from_folder: Path | None = None
 
-    @property
-    def folder(self) -> Path:
-        """Where the comparison is kept.
+    def new_folder(self) -> Path:
+        """Where the comparison is kept; by the time, where no name is given.
 
         Raises:
             UsageError: --resume without the folder to go on with.
@@ -67,9 +67,16 @@ class QuantsOptions:
         return self.out or Path("suffice-runs") / f"quants-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}"
 
     @property
+    def outputs(self) -> dict[str, Path | None]:
+        """What is written beside the folder, by flag."""
+        return {"--chart": self.chart, "--csv": self.csv, "--flips": self.flips, "--markdown": self.markdown}
+
+    @property
     def inputs(self) -> list[Path]:
-        """All files that are read."""
+        """All files that are read, and the comparison itself."""
         files = [self.items, self.imatrix, self.demand_file, self.ca_file, self.engine_library, *self.texts]
+        for folder in (self.out, self.from_folder):
+            files += [] if folder is None else [folder, folder / "quants.json", folder / "quants.part.json"]
         words = [word for word in (self.reference, *self.candidates) if word and "://" not in word]
         logs = [text.partition("=")[2] for text in self.logs]
         return [path for path in files if path is not None] + [Path(word) for word in (*words, *logs)]
@@ -84,16 +91,13 @@ class QuantsOptions:
         """What a candidate has to reach.
 
         Raises:
-            UsageError: a loss that can never be shown, or that is none.
+            UsageError: a loss that can never be shown, that is none, or another one than the demand's.
         """
+        from suffice.cli.quality import loss_of
         from suffice.decide.quants_evidence import policy_of
 
         points = self.max_loss_points
-        if points is not None and not 0 < points < _POINTS:
-            raise UsageError(
-                f"--max-loss {points:g}: points of 100, more than 0 (which can never be shown) and less than 100"
-            )
-        return policy_of(demand, None if points is None else points / _POINTS)
+        return policy_of(demand, None if points is None else loss_of(points))
 
     def ask_options(self) -> AskOptions:
         """How models are asked."""
@@ -140,13 +144,11 @@ class QuantsOptions:
         """The logs by name, in their order.
 
         Raises:
-            UsageError: fewer than two, a name twice, or other flags that ask models.
+            UsageError: fewer than two, or a name twice.
             RecordError: a file that is no such log.
         """
         from suffice.loaders.eval_samples import read_eval_samples
 
-        if self.reference is not None or self.items is not None or self.make is not None:
-            raise UsageError("--log compares models that were asked already; leave out REF, --items and --make")
         named = [text.partition("=")[::2] for text in self.logs]
         if any(not name or not file for name, file in named):
             raise UsageError("--log NAME=FILE: name each log, such as --log f16=samples_f16.jsonl")

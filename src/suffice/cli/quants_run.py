@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from suffice.errors import RecordError, SufficeError
+from suffice.errors import EngineError, SufficeError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from suffice.cli.quants_asked import QuantsOptions
     from suffice.decide.quants_conclusion import Conclusions
     from suffice.decide.quants_types import QualityPolicy
-    from suffice.loaders.model_file import ModelFile
     from suffice.model.demand import Demand
     from suffice.model.quants import QuantsRecord
+    from suffice.quants.speeds import Speeds
     from suffice.quants.subjects import LocalModel
     from suffice.records.schema import RunRecord
 
@@ -26,51 +26,113 @@ _SPEED_BUDGET_S: Final = 20.0  # of each model
 _PASSED, _FAILED, _OPEN = 0, 1, 3
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Compared:
+    """A comparison with the speeds by name; ``folder`` None: logs were compared, which keep nothing."""
+
+    record: QuantsRecord
+    speeds: Mapping[str, RunRecord]
+    folder: Path | None = None
+
+
 def run(asked: QuantsOptions, *, json_output: bool) -> int:
     """Compare, print, write what was asked for, and return the exit code.
 
     Raises:
-        SufficeError: see :func:`suffice.quants.workflow.compare_models`.
+        SufficeError: see :func:`suffice.quants.workflow.compare_models`; or a file could not be written, after the report was printed.
     """
     from suffice.cli.output import Progress, print_json, print_text
-    from suffice.cli.paths import check_outputs
+    from suffice.cli.quants_flags import check_flags
+    from suffice.cli.quants_outputs import check_asked_outputs, write_outputs
     from suffice.decide.quants_conclusion import conclude
-    from suffice.report.pictures import check_chart
     from suffice.report.quants import quants_text
     from suffice.report.quants_document import quants_document
 
-    if asked.chart is not None:
-        check_chart(asked.chart)
-    check_outputs({"--chart": asked.chart, "--csv": asked.csv, "--markdown": asked.markdown}, asked.inputs)
+    check_flags(asked)
+    check_asked_outputs(asked)
     demand = asked.demand()
     policy = asked.policy(demand)
     with Progress() as progress:
-        record, speeds, folder = _compared(asked, demand, progress)
-    verdicts = {} if demand is None else _verdicts(demand, record, policy, speeds)
-    conclusions = conclude(record, policy, speeds, verdicts)
-    _write(asked, conclusions, demand)
+        found = _compared(asked, demand, progress)
+    record = replace(found.record, notes=(*found.record.notes, *_demand_notes(demand, found.record)))
+    verdicts = {} if demand is None else _verdicts(demand, record, policy, found.speeds)
+    conclusions = conclude(record, policy, found.speeds, verdicts)
     if json_output:
         print_json(quants_document(conclusions))
     else:
         print_text(quants_text(conclusions))
-        if folder is not None:
-            print_text(f"\ncomparison  {folder}")
+        if found.folder is not None:
+            print_text(f"\ncomparison  {found.folder}")
+    write_outputs(asked, conclusions, demand)  # last: whatever becomes of the files, the report is there
     return _exit_code(conclusions)
 
 
-def _compared(
-    asked: QuantsOptions, demand: Demand | None, progress: Progress
-) -> tuple[QuantsRecord, dict[str, RunRecord], Path | None]:
-    """The record, the speeds by name, and the folder; None where logs were compared, which keep nothing."""
+def _demand_notes(demand: Demand | None, record: QuantsRecord) -> tuple[str, ...]:
+    """What of a demand is not judged here."""
+    from suffice.model.quants import SubjectKind
+    from suffice.quants.respondent import SERVER_SPEED_NOTE
+
+    kinds = {model.subject.kind for model in record.models}
+    notes = {
+        SERVER_SPEED_NOTE: SubjectKind.SERVER in kinds,
+        "logs tell no speed: of the demand only the quality is judged": SubjectKind.LOG in kinds,
+    }
+    return () if demand is None else tuple(note for note, holds in notes.items() if holds)
+
+
+def _compared(asked: QuantsOptions, demand: Demand | None, progress: Progress) -> _Compared:
     from suffice.quants.logs import record_of_logs
 
     if asked.logs:
-        return record_of_logs(asked.sample_logs()), {}, None
-    record, folder = _asked_here(asked, demand, progress)
-    return record, kept_speeds(record, folder), folder
+        return _Compared(record=record_of_logs(asked.sample_logs()), speeds={})
+    if asked.from_folder is not None:
+        return _with_speeds(*_kept(asked.from_folder))
+    folder = asked.new_folder()
+    try:
+        record = _asked_here(asked, folder, demand, progress)
+    except (KeyboardInterrupt, EngineError):
+        _tell_how_to_go_on(folder)
+        raise
+    return _with_speeds(record, folder)
 
 
-def _asked_here(asked: QuantsOptions, demand: Demand | None, progress: Progress) -> tuple[QuantsRecord, Path]:
+def _kept(place: Path) -> tuple[QuantsRecord, Path]:
+    """The comparison of a folder, or in a file of one.
+
+    Raises:
+        UsageError: there is none.
+        RecordError: it cannot be read.
+    """
+    from suffice.quants.folder import RECORD_NAME
+    from suffice.records.quants_store import load_quants
+
+    path = place / RECORD_NAME if place.is_dir() else place
+    if not path.exists():
+        raise UsageError(
+            f"{place} holds no comparison yet, which begins when the reference has answered; go on with it by --resume"
+        )
+    return load_quants(path), path.parent
+
+
+def _with_speeds(record: QuantsRecord, folder: Path) -> _Compared:
+    from suffice.quants.speeds import kept_speeds, speed_warnings
+
+    speeds, notes = kept_speeds(record, folder)
+    unfinished = () if record.complete else ("the comparison is not finished; go on with it by --resume",)
+    record = replace(record, notes=(*record.notes, *notes, *speed_warnings(speeds), *unfinished))
+    return _Compared(record=record, speeds=speeds, folder=folder)
+
+
+def _tell_how_to_go_on(folder: Path) -> None:
+    """Where what was answered is, for whoever did not name the folder."""
+    from suffice.cli.output import say
+    from suffice.quants.asking import ANSWERS_FOLDER
+
+    if (folder / ANSWERS_FOLDER).is_dir():
+        say(f"what was answered is kept; go on with: suffice quants ... --out {folder} --resume")
+
+
+def _asked_here(asked: QuantsOptions, folder: Path, demand: Demand | None, progress: Progress) -> QuantsRecord:
     from suffice.cli.session import engine_of
     from suffice.loaders.item_functions import load_functions
     from suffice.measure.engine.quantizer import find_quantizer
@@ -84,7 +146,7 @@ def _asked_here(asked: QuantsOptions, demand: Demand | None, progress: Progress)
     job = Job(
         parties=parties,
         items=items,
-        folder=asked.folder,
+        folder=folder,
         functions=functions,
         options=asked.ask_options(),
         texts=asked.texts,
@@ -101,54 +163,39 @@ def _asked_here(asked: QuantsOptions, demand: Demand | None, progress: Progress)
         progress=progress,
         speed=_speed_of(asked, demand, budget_s, progress) if asked.speed else None,
     )
-    return compare_models(job, around), job.folder
+    return compare_models(job, around)
 
 
 def _speed_of(
     asked: QuantsOptions, demand: Demand | None, budget_s: float, progress: Progress
-) -> Callable[[Mapping[str, LocalModel], Path], Sequence[str]]:
-    """What measures files side by side and keeps their records in a folder."""
+) -> Callable[[Mapping[str, LocalModel], Mapping[str, Path]], Speeds]:
+    """What measures files side by side and keeps their records."""
 
-    def measure(models: Mapping[str, LocalModel], folder: Path) -> Sequence[str]:
+    def measure(models: Mapping[str, LocalModel], paths: Mapping[str, Path]) -> Speeds:
         from suffice.cli.asked import RunOptions
         from suffice.cli.session import EngineChoice, Workbench
         from suffice.loaders.model_file import open_model_file
-        from suffice.quants.workflow import record_stem
-        from suffice.records.store import load_record, save_record
+        from suffice.quants.speeds import earlier_speeds, measure_speeds
+        from suffice.records.store import save_record
 
         options = RunOptions(budget_s=budget_s, threads=asked.threads)
-        files: dict[str, ModelFile] = {name: open_model_file(model.path) for name, model in models.items()}
-        requests = {name: options.request(file, demand) for name, file in files.items()}
-        paths = {name: folder / f"{record_stem(name)}.json" for name in files}
-        earlier = {name: load_record(path) for name, path in paths.items() if asked.resume and path.exists()}
+        requests = {name: options.request(open_model_file(model.path), demand) for name, model in models.items()}
+        choice = EngineChoice(name=asked.engine, library=asked.engine_library)
 
         def save(name: str, record: RunRecord) -> None:
             save_record(record, paths[name])
 
-        choice = EngineChoice(name=asked.engine, library=asked.engine_library)
         with Workbench(choice, longest_budget_s=budget_s, shared=True) as bench:
-            return tuple(bench.side_by_side(requests, save, progress, budget_s=budget_s, earlier=earlier))
+
+            def together(names: Sequence[str], goes_on: bool) -> Mapping[str, RunRecord]:
+                earlier = earlier_speeds(models, paths) if goes_on else {}
+                wanted = {name: requests[name] for name in names}
+                return bench.side_by_side(wanted, save, progress, budget_s=budget_s, earlier=earlier)
+
+            progress(f"speed: {len(requests)} models side by side, about {budget_s:.0f} s for all together (--budget)")
+            return measure_speeds(tuple(requests), together, resume=asked.resume, progress=progress)
 
     return measure
-
-
-def kept_speeds(record: QuantsRecord, folder: Path) -> dict[str, RunRecord]:
-    """The run records that belong to a comparison, by the name of the model.
-
-    Raises:
-        RecordError: one is missing, damaged, or of another model.
-    """
-    from suffice.records.store import load_record
-
-    identities = {model.subject.name: model.subject.identity for model in record.models}
-    found = {}
-    for one in record.measured:
-        path = folder / one.record
-        speed = load_record(path)
-        if speed.model.identity != identities.get(one.subject):
-            raise RecordError(f"{path} is of another model than {one.subject}; measure it again")
-        found[one.subject] = speed
-    return found
 
 
 def _verdicts(
@@ -175,21 +222,6 @@ def _verdicts(
     before = verdict(record.reference.subject.name)
     after = {one.subject.name: verdict(one.subject.name) for one in record.candidates}
     return {name: (before, word) for name, word in after.items() if before is not None and word is not None}
-
-
-def _write(asked: QuantsOptions, conclusions: Conclusions, demand: Demand | None) -> None:
-    from suffice.records.store import write_atomically
-    from suffice.report.quants import quants_markdown
-    from suffice.report.quants_chart import write_quants_chart
-    from suffice.report.quants_csv import quants_csv
-
-    if asked.csv is not None:
-        write_atomically(asked.csv, quants_csv(conclusions))
-    if asked.markdown is not None:
-        write_atomically(asked.markdown, quants_markdown(conclusions))
-    if asked.chart is not None:
-        need = None if demand is None else demand.required_decode_tokens_per_second
-        write_quants_chart(asked.chart, conclusions, need)
 
 
 def _exit_code(conclusions: Conclusions) -> int:

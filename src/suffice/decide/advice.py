@@ -20,7 +20,7 @@ _LONGER_BUDGET: Final = "8m"  # steps and chunks at the depths of a long prompt 
 _QUALITY_MISSED: Final = (
     "Take a quantization with more bits, or another model, and compare again with `suffice quants`."
 )
-_QUALITY_OPEN: Final = "Compare on more items with `suffice quants`; its result says about how many would do."
+_QUALITY_OPEN: Final = "Compare on more items with `suffice quants`: its result says about how many would do, and what is wrong where more would not help."
 _SPAWN: Final = "suffice load --spawn MODEL.gguf"
 
 

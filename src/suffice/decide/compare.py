@@ -1,4 +1,4 @@
-"""Several machines against one demand: the least that is enough, and the ratios between them.
+"""Several machines, or several models of one, against one demand: the least that is enough, and the ratios between them.
 
 The same script run on a CPU box and on a GPU box gives two records; the ratio of the two is the answer to "what would the
 GPU buy us", and the verdict says whether that is needed.
@@ -63,6 +63,9 @@ class _Entry:
 def decide(demand: Demand, evidences: Sequence[MachineEvidence], servers: Sequence[ServedEvidence] = ()) -> Decision:
     """Judge every machine and server and name the least that is enough: a CPU before a GPU, and the slower before the faster.
 
+    A model that was shown to miss the demanded quality speaks for no machine where another one is there. Of several models of one machine that
+    are enough the slowest is named, as the one of which least was taken away, and the reason says so.
+
     Raises:
         UsageError: no evidence.
         DemandError: see :func:`~suffice.decide.verdict.decide_machine`.
@@ -80,8 +83,9 @@ def decide(demand: Demand, evidences: Sequence[MachineEvidence], servers: Sequen
     entries += [_Entry(verdict=one.verdict, is_gpu=one.evidence.is_gpu, rate=math.inf) for one in served]
     entries.sort(key=lambda entry: (entry.is_gpu is True, entry.rate))
     least = next((e.verdict.machine for grade in _REACHING for e in entries if e.verdict.grade is grade), None)
+    several_models = len({evidence.model_identity for evidence in evidences}) > 1
     return Decision(
-        verdict=_joint(entries),
+        verdict=_joint(entries, several_models=several_models),
         machines=(*machines, *(one.verdict for one in served)),
         ratios=_ratios(evidences) if evidences else (),
         least_machine=least,
@@ -94,12 +98,18 @@ def _rate(evidence: MachineEvidence) -> float:
     return math.inf if rate is None else rate.point
 
 
-def _joint(entries: list[_Entry]) -> Verdict:
+def _misses_quality(verdict: Verdict) -> bool:
+    return any(item.constraint.by_test and item.grade is Grade.NOT_ENOUGH for item in verdict.constraints)
+
+
+def _joint(entries: list[_Entry], *, several_models: bool) -> Verdict:
     """The verdict that speaks for all, and what has to be said because the others are as they are."""
+    everybody = entries
+    entries = [entry for entry in everybody if not _misses_quality(entry.verdict)] or everybody
     chosen = _choose(entries)
     verdict = chosen
-    if len(entries) > 1:
-        verdict = replace(chosen, reason=_joint_reason(entries, chosen))
+    if len(everybody) > 1:
+        verdict = replace(chosen, reason=_joint_reason(everybody, chosen, several_models=several_models))
     if chosen.verdict == words.GPU and all(entry.is_gpu for entry in entries):
         verdict = replace(
             verdict,
@@ -140,11 +150,18 @@ def _all_fail(entries: list[_Entry]) -> bool:
     return has_gpu and all(entry.verdict.grade is Grade.NOT_ENOUGH for entry in entries)
 
 
-def _joint_reason(entries: list[_Entry], chosen: Verdict) -> str:
-    stands = "; ".join(f"{entry.verdict.machine}: {entry.verdict.grade.value}" for entry in entries)
+def _joint_reason(entries: list[_Entry], chosen: Verdict, *, several_models: bool) -> str:
+    stands = "; ".join(
+        f"{entry.verdict.machine}: {'misses the quality' if _misses_quality(entry.verdict) else entry.verdict.grade.value}"
+        for entry in entries
+    )
     if _all_fail(entries):
         return f"No measured machine is enough ({stands}). {chosen.reason}"
-    return f"{chosen.machine} decides ({stands}). {chosen.reason}"
+    alike = [entry for entry in entries if entry.verdict.grade is chosen.grade and not _misses_quality(entry.verdict)]
+    why = ""
+    if several_models and chosen.grade in _REACHING and len(alike) > 1:
+        why = " Several models are: the slowest is named, as the one of which least was taken away; the others are as well."
+    return f"{chosen.machine} decides ({stands}).{why} {chosen.reason}"
 
 
 def _ratios(evidences: Sequence[MachineEvidence]) -> tuple[MachineRatio, ...]:

@@ -1,37 +1,41 @@
-"""The guard's rule: does a record still hold the floor that a decision once rested on?"""
+"""The guard's rule: does a record still hold what a decision once rested on?"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
-from suffice.decide.evidence import residual_of, supported_rate
-from suffice.decide.plausibility import contradictions_in
-from suffice.model.extrapolation import RESIDUAL_TOLERANCE
+from suffice.decide import words
+from suffice.decide.guard_facts import facts_of
+from suffice.decide.guard_fingerprint import bandwidth_text, causes_of
+from suffice.decide.guard_limits import check_limit
+from suffice.decide.guard_types import CheckKind, GuardCheck, GuardResult, Limit, Metric, Outcome, worst
 
 if TYPE_CHECKING:
-    from suffice.decide.quantity import Quantity
-    from suffice.records.schema import DecodeSeries, RunRecord
+    from collections.abc import Sequence
 
+    from suffice.decide.guard_fingerprint import Comparison
+    from suffice.decide.guard_types import RunFacts
+    from suffice.records.schema import RunRecord
 
-class Outcome(StrEnum):
-    """What a guard says."""
+__all__ = [
+    "GuardCheck",
+    "GuardResult",
+    "Limit",
+    "Metric",
+    "Outcome",
+    "check_verdict",
+    "confirmed",
+    "guard_floor",
+    "result_of",
+]
 
-    PASS = "pass"  # an outcome, not a password  # noqa: S105  # an outcome, not a password
-    FAIL = "fail"
-    INCONCLUSIVE = "inconclusive"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardResult:
-    """``smallest_detectable_change``: the relative drop that this many repetitions would have told from noise; None: unknown."""
-
-    outcome: Outcome
-    reason: str
-    measured_tokens_per_second: float | None
-    floor_tokens_per_second: float
-    smallest_detectable_change: float | None
+# From the best to the worst; "undecided" is none of them.
+_ORDER: Final = (words.CPU, words.CPU_THIN, words.GPU)
+# A reading of the bandwidth scatters by some percent from moment to moment; a larger change is told as a cause.
+_TOLD_BANDWIDTH_CHANGE: Final = 0.05
+_AT_WORK: Final = "others were at work: "
+_NOTHING_DIFFERS: Final = "nothing in the fingerprint differs: neighbours, heat, or what it does not hold"
 
 
 def guard_floor(record: RunRecord, floor_tokens_per_second: float) -> GuardResult:
@@ -39,54 +43,100 @@ def guard_floor(record: RunRecord, floor_tokens_per_second: float) -> GuardResul
 
     A record without a number, or marked as measured on a busy machine, is INCONCLUSIVE: it is evidence of neither.
     """
-    measured = record.decode_tokens_per_second
-    series = record.measurement.decode[0] if record.measurement.decode else None
-    rate = supported_rate(record, series.tokens_per_second, "decode", series.depth) if series else None
-    outcome, reason = _judge(record, series, rate, floor_tokens_per_second)
+    limit = Limit(metric=Metric.DECODE, value=floor_tokens_per_second)
+    return result_of([check_limit(facts_of(record, "the run"), limit)], record.decode_tokens_per_second)
+
+
+def result_of(
+    checks: Sequence[GuardCheck], decode_tokens_per_second: float | None = None, causes: Sequence[str] = ()
+) -> GuardResult:
+    """All checks as one result: the worst of them decides, and its reasons are told.
+
+    Args:
+        checks: in the order in which they are told.
+        decode_tokens_per_second: of the new run.
+        causes: what differs from the run that it was compared with; told where something failed or could not be told.
+    """
+    outcome = worst([check.outcome for check in checks])
+    told = [check for check in checks if check.outcome is outcome]
+    floors = [check.limit for check in checks if check.metric is Metric.DECODE and check.kind is CheckKind.FLOOR]
+    reason = _told_once(told)
+    # Where others at work are why nothing could be judged, the reason says so already.
+    differing = [cause for cause in causes if outcome is Outcome.FAIL or not cause.startswith(_AT_WORK)]
+    if differing and outcome is not Outcome.PASS:
+        reason += f"; {'likely cause' if outcome is Outcome.FAIL else 'differs'}: {', '.join(differing)}"
     return GuardResult(
         outcome=outcome,
-        reason=reason,
-        measured_tokens_per_second=measured,
-        floor_tokens_per_second=floor_tokens_per_second,
-        smallest_detectable_change=_detectable(rate),
+        reason=reason or "nothing was checked",
+        measured_tokens_per_second=decode_tokens_per_second,
+        floor_tokens_per_second=floors[0] if floors else None,
+        smallest_detectable_change=_smallest(checks),
+        checks=tuple(checks),
+        causes=tuple(causes),
+        flipped=any(check.kind is CheckKind.VERDICT and check.outcome is Outcome.FAIL for check in checks),
     )
 
 
-def _judge(record: RunRecord, series: DecodeSeries | None, rate: Quantity | None, floor: float) -> tuple[Outcome, str]:
-    measured = record.decode_tokens_per_second
-    if measured is None:
-        return Outcome.INCONCLUSIVE, "the record has no decode measurement"
-    figures = f"decode {measured:.2f} tokens/s, floor {floor:g}"
-    doubt = _doubt(record)
-    if doubt:
-        return Outcome.INCONCLUSIVE, f"{figures}: {doubt}"
-    if measured < floor:
-        return Outcome.FAIL, f"{figures}: below the floor"
-    if rate is None:
-        return Outcome.PASS, f"{figures}: holds (a plain number without an interval)"
-    interval = None if series is None or series.tokens_per_second is None else series.tokens_per_second.interval
-    return _judge_range(rate, 0.0 if interval is None else interval.level, floor, figures)
+def _told_once(checks: Sequence[GuardCheck]) -> str:
+    """The reasons of some checks; an obstacle that several share is told once, behind all their figures."""
+    shared: dict[str, list[str]] = {}
+    for check in checks:
+        own = f": {check.obstacle}"
+        if check.obstacle and check.reason.endswith(own):
+            shared.setdefault(own, []).append(check.reason.removesuffix(own))
+        else:
+            shared.setdefault("", []).append(check.reason)
+    return "; ".join(f"{'; '.join(figures)}{obstacle}" for obstacle, figures in shared.items())
 
 
-def _doubt(record: RunRecord) -> str:
-    """Why the record is no evidence, or "" when it is."""
-    if record.disturbed:
-        return f"measured on a busy machine ({'; '.join(record.contention.reasons) or 'marked in the record'})"
-    series = record.measurement.decode
-    residual = residual_of(record, "decode", series[0].depth) if series else 0.0
-    if residual > RESIDUAL_TOLERANCE:
-        return f"extrapolated from slices that do not lie on a line (one is {residual:.1%} off)"
-    return next(iter(contradictions_in(record)), "")
+def _smallest(checks: Sequence[GuardCheck]) -> float | None:
+    """Of decode where it was compared or held against a floor, else the largest of all: no check would have seen less."""
+    known = [check for check in checks if check.smallest_detectable_change is not None]
+    decode = [check for check in known if check.metric is Metric.DECODE]
+    return max((check.smallest_detectable_change or 0.0 for check in decode or known), default=None)
 
 
-def _judge_range(rate: Quantity, level: float, floor: float, figures: str) -> tuple[Outcome, str]:
-    if rate.low is None or rate.high is None:
-        return Outcome.INCONCLUSIVE, f"{figures}: a single repetition has no interval, measure with a larger --budget"
-    interval = f"{level:.0%} interval {rate.low:.2f} to {rate.high:.2f}"
-    if rate.low >= floor:
-        return Outcome.PASS, f"{figures}: holds, {interval}"
-    return Outcome.INCONCLUSIVE, f"{figures}: the {interval} reaches below the floor"
+def likely_causes(base: RunFacts, new: RunFacts, comparison: Comparison) -> list[str]:
+    """What may have made a difference, the likeliest first: others at work, what was changed, the machine and what is around it."""
+    causes = [f"{_AT_WORK}{reason}" for reason in new.busy]
+    causes += causes_of(comparison)
+    first, second = base.bandwidth_bytes_per_s, new.bandwidth_bytes_per_s
+    if first is not None and second is not None and abs(first - second) > _TOLD_BANDWIDTH_CHANGE * max(first, second):
+        causes.append(bandwidth_text(first, second))
+    return causes or [_NOTHING_DIFFERS]
 
 
-def _detectable(rate: Quantity | None) -> float | None:
-    return None if rate is None or rate.low is None else (rate.point - rate.low) / rate.point
+def causes_between_sides(comparison: Comparison) -> list[str]:
+    """What may have made a difference between two sides that were measured in turns: neighbours met both, so they are none."""
+    return causes_of(comparison) or [_NOTHING_DIFFERS]
+
+
+def check_verdict(new: str, base: str | None, obstacle: str = "") -> GuardCheck:
+    """A verdict, and whether it got worse: a flip is a failure of its own kind, even where every figure is within its tolerance.
+
+    Args:
+        new: one of the four words, of the new run.
+        base: of the run that it is compared with; None: of none, so that the verdict itself must be a CPU's.
+        obstacle: why the two runs are not comparable as they are: a worse verdict on another machine is no flip; "" where they are.
+    """
+    if words.UNDECIDED in {new, base}:
+        which = "the new run" if new == words.UNDECIDED else "the baseline"
+        outcome, reason = Outcome.INCONCLUSIVE, f"verdict of {which} is undecided"
+    elif base is None:
+        holds = new in {words.CPU, words.CPU_THIN}
+        outcome, reason = Outcome.PASS if holds else Outcome.FAIL, f"verdict {new}"
+    elif _ORDER.index(new) > _ORDER.index(base) and obstacle:
+        outcome, reason = Outcome.INCONCLUSIVE, f"verdict {new}, baseline {base}, and {obstacle}"
+    elif _ORDER.index(new) > _ORDER.index(base):
+        outcome, reason = Outcome.FAIL, f"the verdict flipped: {base} -> {new}"
+    else:
+        outcome, reason = Outcome.PASS, f"verdict {new}, baseline {base}"
+    return GuardCheck(name="verdict", kind=CheckKind.VERDICT, outcome=outcome, reason=reason)
+
+
+def confirmed(first: GuardResult, again: GuardResult) -> GuardResult:
+    """A failure after one confirming rerun: both must fail; two runs that contradict each other show nothing."""
+    if again.outcome is Outcome.FAIL:
+        return replace(again, reason=f"{again.reason} (confirmed by a rerun)", reruns=1)
+    reason = f"failed ({first.reason}), and not when it was run again ({again.reason})"
+    return replace(again, outcome=Outcome.INCONCLUSIVE, reason=reason, causes=first.causes, reruns=1)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 QUALITY_FLOOR: Final = "quality_floor"
 QUALITY_KEPT: Final = "quality_kept"
+KEPT_UNIT: Final = "1 + difference"
+"""Of ``quality_kept``: 0.99 is a score one point below the reference's, which is how a reader is told."""
 _HOW: Final = "not measured: `suffice quants` does, on your own items"
 
 
@@ -33,7 +35,8 @@ class QualityEvidence:
     """What a comparison on the user's items says of the model of a record.
 
     Attributes:
-        score: mean score, 0 to 1, against the floor that the comparison was judged by; None: by none.
+        score: mean score, 0 to 1, against the floor that the comparison was judged by; None: by none. Its ends, as those of ``kept``, are
+            the one-sided bounds that were held against what is asked.
         kept: 1 plus the difference to the reference's mean score: 0.99 has lost one point. Of the reference itself it is exactly 1.
         floor: that the score was judged by.
         max_loss: that ``kept`` was judged by, 0.01 for a point.
@@ -66,9 +69,10 @@ def quality_constraints(demand: Demand, quality: QualityEvidence | None) -> list
     ):
         raise ValueError("the comparison was judged by another quality than the demand's")
     stated = (
-        (QUALITY_FLOOR, demand.quality_floor, None if quality is None else quality.score),
+        (QUALITY_FLOOR, "share", demand.quality_floor, None if quality is None else quality.score),
         (
             QUALITY_KEPT,
+            KEPT_UNIT,
             None if demand.quality_max_loss is None else 1 - demand.quality_max_loss,
             None if quality is None else quality.kept,
         ),
@@ -76,7 +80,7 @@ def quality_constraints(demand: Demand, quality: QualityEvidence | None) -> list
     return [
         Constraint(
             name=name,
-            unit="share",
+            unit=unit,
             sense=Sense.AT_LEAST,
             required=required,
             available=None if found is None else found.quantity,
@@ -88,6 +92,6 @@ def quality_constraints(demand: Demand, quality: QualityEvidence | None) -> list
             by_test=quality is not None,
             reached=None if found is None else found.reached,
         )
-        for name, required, found in stated
+        for name, unit, required, found in stated
         if required is not None
     ]

@@ -8,43 +8,43 @@
    is that of any wrong fail.
 3. *Equivalent* is a pass of which it is also shown that nothing larger than the allowed loss was gained. *Worse* is shown by a test of "no
    difference" of its own family where 2. has decided nothing.
-4. Of each kind of score it is said whether a difference is shown, corrected for the number of kinds; kinds decide nothing.
+4. A pass is withheld, as *no evidence*, where most answers of a model are empty, and where the reference is not shown to score more than may
+   be lost while the candidate is not shown to be better: a model with nothing right would pass as well.
+5. Of each kind of score it is said whether a difference is shown, corrected for the number of kinds; kinds decide nothing.
+
+2. to 4. are :mod:`suffice.decide.quants_judge`.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from suffice.decide.quants_agreement import agreement_of
-from suffice.decide.quants_floor import floor_items, floor_judgement
+from suffice.decide.quants_floor import floor_judgement
+from suffice.decide.quants_judge import direction_of, judged, may_lose, optional_holm
 from suffice.decide.quants_pairs import Row, check_rows, clusters_of, figures_of, pairs_of
 from suffice.decide.quants_types import (
     MOST_UNSCORED,
     CandidateQuality,
     Direction,
     Finding,
+    KindAnswers,
     KindFigures,
     ModelQuality,
     QualityComparison,
 )
-from suffice.decide.quants_words import finding_reason, unscored_reason
-from suffice.stats.multiplicity import bonferroni_level, holm, judge_together
-from suffice.stats.noninferiority import Decision, equivalent, items_to_decide, non_inferior
-from suffice.stats.paired import summarize_scores
+from suffice.decide.quants_words import unscored_reason
 from suffice.stats.shares import share_interval, summarize_share
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from suffice.decide.quants_pairs import Pairs
     from suffice.decide.quants_types import PairedFigures, QualityPolicy
     from suffice.model.items import ScoreKind
-    from suffice.model.quants import AskedModel, QuantsRecord, Task
-    from suffice.stats.noninferiority import Judgement
-
-Name = TypeVar("Name", bound="Hashable")
+    from suffice.model.quants import AskedModel, Outcome, QuantsRecord, Task
 
 
 def compare_quality(record: QuantsRecord, policy: QualityPolicy) -> QualityComparison:
@@ -56,8 +56,8 @@ def compare_quality(record: QuantsRecord, policy: QualityPolicy) -> QualityCompa
     check_rows(record)
     clusters = clusters_of(record.tasks)
     pairs = {one.subject.name: pairs_of(record.tasks, clusters, record.reference, one) for one in record.candidates}
-    first_looks = [_first_look(name, own, policy) for name, own in pairs.items()]
-    looks = _judged(first_looks, pairs, policy)
+    models = tuple(_model(model, record.tasks, clusters, policy) for model in record.models)
+    looks = judged([_first_look(name, own, policy) for name, own in pairs.items()], pairs, models, policy)
     hashes = [task.item_hash for task in record.tasks if task.item_hash]
     return QualityComparison(
         policy=policy,
@@ -65,7 +65,7 @@ def compare_quality(record: QuantsRecord, policy: QualityPolicy) -> QualityCompa
         labelled=sum(task.is_labelled for task in record.tasks),
         clusters=len(set(clusters)),
         repeated=len(hashes) - len(set(hashes)),
-        models=tuple(_model(model, record.tasks, clusters, policy) for model in record.models),
+        models=models,
         candidates=tuple(looks),
         notes=() if record.complete else ("the comparison is not finished: these are the items so far",),
     )
@@ -92,7 +92,32 @@ def _model(model: AskedModel, tasks: Sequence[Task], clusters: Sequence[str], po
         errors=sum(outcome.score is None and outcome.text is None for outcome in model.outcomes),
         cut=sum(outcome.is_cut for outcome in model.outcomes),
         floor=None if summary is None else floor_judgement(summary, policy.floor, policy.confidence),
+        kinds=_answers(tasks, model),
     )
+
+
+def _answers(tasks: Sequence[Task], model: AskedModel) -> tuple[KindAnswers, ...]:
+    by_kind: dict[ScoreKind | None, list[tuple[Task, Outcome]]] = {}
+    for task, outcome in zip(tasks, model.outcomes, strict=True):
+        if outcome.text is not None:
+            by_kind.setdefault(task.kind, []).append((task, outcome))
+    return tuple(
+        KindAnswers(
+            kind=kind,
+            answers=len(own),
+            empty=sum(is_empty(outcome) for _, outcome in own),
+            cut=sum(outcome.is_cut for _, outcome in own),
+            labelled=sum(task.is_labelled for task, _ in own),
+            empty_wrong=sum(task.is_labelled and is_empty(outcome) and outcome.score != 1 for task, outcome in own),
+            cut_wrong=sum(task.is_labelled and outcome.is_cut and outcome.score != 1 for task, outcome in own),
+        )
+        for kind, own in sorted(by_kind.items(), key=lambda entry: (entry[0] is None, entry[0] or ""))
+    )
+
+
+def is_empty(outcome: Outcome) -> bool:
+    """Whether it is an answer without a character that is seen."""
+    return outcome.text is not None and not outcome.text.strip()
 
 
 def _first_look(name: str, pairs: Pairs, policy: QualityPolicy) -> CandidateQuality:
@@ -103,7 +128,9 @@ def _first_look(name: str, pairs: Pairs, policy: QualityPolicy) -> CandidateQual
     if not labelled:
         finding, reason = Finding.NO_LABELS, "no item says what a right answer is, so that nothing is decided"
     elif left_out.count > MOST_UNSCORED * labelled:
-        finding, reason = Finding.TOO_MANY_UNSCORED, unscored_reason(left_out, labelled)
+        why = {row.candidate.reason for row in pairs.unscored if row.candidate.score is None}
+        shared = why.pop() if len(why) == 1 else None
+        finding, reason = Finding.TOO_MANY_UNSCORED, unscored_reason(left_out, labelled, shared)
     return CandidateQuality(
         name=name,
         paired=figures_of(pairs.scored, policy.confidence),
@@ -124,144 +151,34 @@ def _kinds(rows: Sequence[Row], policy: QualityPolicy) -> tuple[KindFigures, ...
     figures = {
         kind: found for kind, own in by_kind.items() if (found := figures_of(own, policy.confidence)) is not None
     }
-    adjusted = _holm({kind: one.p_value for kind, one in figures.items()})
+    adjusted = optional_holm({kind: one.p_value for kind, one in figures.items()})
     return tuple(
-        KindFigures(kind=kind, paired=one, p_holm=adjusted[kind], direction=_direction(one, adjusted[kind], policy))
+        _kind(kind, by_kind[kind], one, adjusted[kind], policy)
         for kind, one in sorted(figures.items(), key=lambda entry: (entry[0] is None, entry[0] or ""))
     )
 
 
-def _direction(figures: PairedFigures, p_holm: float | None, policy: QualityPolicy) -> Direction:
-    if p_holm is None:
-        return Direction.NOT_TESTED
-    if p_holm > 1 - policy.confidence or figures.difference == 0:
-        return Direction.NONE_SHOWN
-    return Direction.WORSE if figures.difference < 0 else Direction.BETTER
-
-
-def _holm(p_values: Mapping[Name, float | None]) -> dict[Name, float | None]:
-    """Holm's adjustment of those that there are; the others stay None and do not count."""
-    known = {name: p for name, p in p_values.items() if p is not None}
-    return {**dict.fromkeys(p_values), **dict(zip(known, holm(list(known.values())), strict=True))}
-
-
-def _judged(
-    looks: Sequence[CandidateQuality], pairs: Mapping[str, Pairs], policy: QualityPolicy
-) -> list[CandidateQuality]:
-    """The candidates that can be judged, judged together; the others as they are."""
-    open_ones = {
-        look.name: look.paired for look in looks if look.finding is Finding.NOT_ENOUGH_ITEMS and look.paired is not None
-    }
-    together = {
-        one.name: one
-        for one in judge_together(
-            {name: figures.summary for name, figures in open_ones.items()}, policy.max_loss, policy.confidence
-        )
-    }
-    equivalences = {
-        name: equivalent(figures.summary, policy.max_loss, policy.confidence) for name, figures in open_ones.items()
-    }
-    floors = {name: _floor_of(pairs[name], policy) for name in open_ones}
-    p_yes = {name: _p_passes(one.alone, floors[name]) for name, one in together.items()}
-    p_no = _holm({name: _p_fails(one.alone, floors[name]) for name, one in together.items()})
-    p_same = {name: _p_passes(equivalences[name], floors[name]) for name in together}
-    p_yes, p_same = _holm(p_yes), _holm(p_same)
-    p_different = _holm({name: figures.p_value for name, figures in open_ones.items()})
-    judged = []
-    for look in looks:
-        figures = open_ones.get(look.name)
-        if figures is None:
-            judged.append(look)
-            continue
-        one = replace(
-            look,
-            direction=_direction(figures, p_different[look.name], policy),
-            p_holm=p_different[look.name],
-            p_yes=p_yes[look.name],
-            p_no=p_no[look.name],
-            non_inferior=together[look.name],
-            equivalence=equivalences[look.name],
-            floor=floors[look.name],
-        )
-        judged.append(_concluded(one, pairs[look.name], p_same[look.name], policy))
-    return judged
-
-
-def _floor_of(pairs: Pairs, policy: QualityPolicy) -> Judgement | None:
-    """Whether the candidate reaches the floor, on the items that are compared."""
-    scores = [row.candidate.score for row in pairs.scored if row.candidate.score is not None]
-    summary = summarize_share(scores, [row.cluster for row in pairs.scored])
-    return floor_judgement(summary, policy.floor, policy.confidence)
-
-
-def _p_passes(loss: Judgement, floor: Judgement | None) -> float | None:
-    """Both have to be shown, so that the larger p-value is that of the pass (an intersection-union test)."""
-    if floor is None:
-        return loss.p_yes
-    return None if loss.p_yes is None or floor.p_yes is None else max(loss.p_yes, floor.p_yes)
-
-
-def _p_fails(loss: Judgement, floor: Judgement | None) -> float | None:
-    """Either one is enough to fail, so that the smaller counts, doubled for the two chances to be wrong."""
-    if floor is None:
-        return loss.p_no
-    known = [p for p in (loss.p_no, floor.p_no) if p is not None]
-    return min(1.0, 2 * min(known)) if known else None
-
-
-def _concluded(look: CandidateQuality, pairs: Pairs, p_same: float | None, policy: QualityPolicy) -> CandidateQuality:
-    """The finding of one candidate whose p-values are known."""
-    risk = 1 - policy.confidence
-    if look.p_yes is not None and look.p_yes <= risk:
-        finding = Finding.EQUIVALENT if p_same is not None and p_same <= risk else Finding.PASSES
-    elif look.p_no is not None and look.p_no <= risk:
-        finding = Finding.FAILS
-    elif look.direction is Direction.WORSE:
-        finding = Finding.WORSE
-    else:
-        finding = Finding.NOT_ENOUGH_ITEMS
-    look = replace(look, finding=finding)
-    if finding in (Finding.WORSE, Finding.NOT_ENOUGH_ITEMS):
-        needed, then = _items_enough(look, pairs, policy)
-        look = replace(look, items_enough=needed, then=then)
-    else:
-        look = replace(look, stands_with_left_out=_stands(look, pairs, policy))
-    return replace(look, reason=finding_reason(look, policy))
-
-
-def _items_enough(look: CandidateQuality, pairs: Pairs, policy: QualityPolicy) -> tuple[int | None, Finding | None]:
-    """About how many items would do, at the confidence that the number of candidates leaves for each, and what they would show."""
-    if look.paired is None or look.non_inferior is None:
-        return None, None
-    level = bonferroni_level(policy.confidence, max(1, look.non_inferior.candidates))
-    for_loss = items_to_decide(look.paired.summary, -policy.max_loss, level)
-    loss_holds = look.paired.difference > -policy.max_loss
-    needs = [(for_loss, loss_holds)]
-    if look.floor is not None:
-        needs.append(
-            (
-                floor_items(look.floor, _floor_of(pairs, replace(policy, confidence=level))),
-                look.floor.estimate > look.floor.limit,
-            )
-        )
-    if all(holds for _, holds in needs):
-        numbers = [number for number, _ in needs]
-        return (None, None) if None in numbers else (max(n for n in numbers if n is not None), Finding.PASSES)
-    failing = [number for number, holds in needs if not holds and number is not None]
-    return (min(failing), Finding.FAILS) if failing else (None, None)
-
-
-def _stands(look: CandidateQuality, pairs: Pairs, policy: QualityPolicy) -> bool | None:
-    """Whether the decision on the loss would be the same if each item that was left out had gone against it."""
-    if not pairs.unscored or look.non_inferior is None:
-        return None
-    against = (0.0, 1.0) if look.finding is Finding.FAILS else (1.0, 0.0)
-    scores = [row.scores or against for row in (*pairs.scored, *pairs.unscored)]
-    summary = summarize_scores(
-        [pair[0] for pair in scores],
-        [pair[1] for pair in scores],
-        [row.cluster for row in (*pairs.scored, *pairs.unscored)],
+def _kind(
+    kind: ScoreKind | None, rows: Sequence[Row], figures: PairedFigures, p_holm: float | None, policy: QualityPolicy
+) -> KindFigures:
+    direction = direction_of(figures, p_holm, policy)
+    if direction is Direction.NONE_SHOWN and not may_lose(rows, policy):
+        direction = Direction.NOTHING_TO_LOSE
+    chance = _chance(rows)
+    own = share_interval(
+        summarize_share([row.reference.score or 0.0 for row in rows], [row.cluster for row in rows]), policy.confidence
     )
-    level = bonferroni_level(policy.confidence, max(1, look.non_inferior.candidates))
-    wanted = Decision.NO if look.finding is Finding.FAILS else Decision.YES
-    return non_inferior(summary, policy.max_loss, level).decision is wanted
+    return KindFigures(
+        kind=kind,
+        paired=figures,
+        p_holm=p_holm,
+        direction=direction,
+        chance=chance,
+        reference_at_chance=chance is not None and own is not None and own.low <= chance,
+    )
+
+
+def _chance(rows: Sequence[Row]) -> float | None:
+    """What a guess among the choices scores on average; None where an item has none, or their number is not known."""
+    numbers = [row.task.choices for row in rows if row.task.choices is not None]
+    return math.fsum(1 / number for number in numbers) / len(numbers) if len(numbers) == len(rows) else None

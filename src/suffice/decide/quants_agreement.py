@@ -44,6 +44,7 @@ def agreement_of(rows: Sequence[Row], confidence: float) -> Agreement | None:
         length_median=math.exp(median([ratio for ratio, _ in ratios])) if ratios else None,
         length_unit=lengths.unit if ratios else None,
         empty=len(texts) - len(ratios),
+        all_cut=bool(texts) and all(row.reference.is_cut and row.candidate.is_cut for row in texts),
     )
 
 

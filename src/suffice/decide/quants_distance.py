@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -35,6 +36,7 @@ class NoiseStanding(StrEnum):
     ABOVE = "above the noise floor"
     NOT_TOLD_APART = "not told apart from the noise floor"
     UNKNOWN = "no noise floor was measured"
+    NOT_MEASURED = "not measured: every document fits into one batch"
     IS_FLOOR = "the noise floor"
 
 
@@ -71,10 +73,24 @@ def compare_distances(record: QuantsRecord, policy: QualityPolicy | None = None)
     level = DEFAULT_LEVEL if policy is None else policy.confidence
     floors = [_divergence(one, level) for one in record.distances if one.is_self and one.documents]
     floor = max(floors, key=lambda mean: mean.value) if floors else None
-    return tuple(_figures(one, floor, level) for one in record.distances if one.documents)
+    one_batch = _fit_one_batch(record.distances)
+    return tuple(_figures(one, floor, level, one_batch=one_batch) for one in record.distances if one.documents)
 
 
-def _figures(distance: Distance, floor: DocumentMean | None, level: float) -> DistanceFigures:
+def _fit_one_batch(distances: Sequence[Distance]) -> bool:
+    """Whether a floor of 0 only says that nothing was computed in another order: no document is longer than the floor's own batch."""
+    batches = [
+        (one, batch)
+        for one in distances
+        if one.is_self and one.documents and isinstance(batch := one.settings.get("other_n_batch"), int)
+    ]
+    # Every token but a document's first is foretold, so that a document has one more.
+    return bool(batches) and all(
+        document.tokens < batch and document.divergence == 0 for one, batch in batches for document in one.documents
+    )
+
+
+def _figures(distance: Distance, floor: DocumentMean | None, level: float, *, one_batch: bool) -> DistanceFigures:
     documents = distance.documents
     divergence = _divergence(distance, level)
     same = summarize_share_groups(
@@ -83,6 +99,9 @@ def _figures(distance: Distance, floor: DocumentMean | None, level: float) -> Di
     first = [DocumentTotal(total=one.reference_loss, tokens=one.tokens) for one in documents]
     second = [DocumentTotal(total=one.candidate_loss, tokens=one.tokens) for one in documents]
     bounded = _is_bounded(first) and _is_bounded(second)
+    standing = NoiseStanding.IS_FLOOR if distance.is_self else _standing(divergence, floor)
+    if standing is not NoiseStanding.UNKNOWN and one_batch:
+        standing = NoiseStanding.NOT_MEASURED
     return DistanceFigures(
         candidate=distance.candidate,
         is_self=distance.is_self,
@@ -100,7 +119,7 @@ def _figures(distance: Distance, floor: DocumentMean | None, level: float) -> Di
         reference_perplexity=perplexity(first, level) if bounded else None,
         candidate_perplexity=perplexity(second, level) if bounded else None,
         perplexity_ratio=perplexity_ratio(first, second, level) if bounded else None,
-        noise=NoiseStanding.IS_FLOOR if distance.is_self else _standing(divergence, floor),
+        noise=standing,
         settings=dict(distance.settings),
     )
 
@@ -111,7 +130,7 @@ def _divergence(distance: Distance, level: float) -> DocumentMean:
 
 
 def _is_bounded(losses: Sequence[DocumentTotal]) -> bool:
-    return abs(sum(one.total for one in losses)) <= _MOST_NATS * sum(one.tokens for one in losses)
+    return abs(math.fsum(one.total for one in losses)) <= _MOST_NATS * sum(one.tokens for one in losses)
 
 
 def _standing(own: DocumentMean, floor: DocumentMean | None) -> NoiseStanding:

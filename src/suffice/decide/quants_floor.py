@@ -37,10 +37,3 @@ def floor_judgement(summary: ShareSummary, floor: float | None, confidence: floa
         shortage=summary.shortage,
         method="one item that is not right",
     )
-
-
-def floor_items(found: Judgement, at_level: Judgement | None) -> int | None:
-    """About how many items settle the floor at the level of ``at_level``: as many as there are where it is settled already."""
-    if at_level is None or at_level.decision is not Decision.NOT_ENOUGH:
-        return found.items
-    return at_level.items_enough

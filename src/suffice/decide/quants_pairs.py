@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -126,8 +127,8 @@ def figures_of(rows: Sequence[Row], confidence: float) -> PairedFigures | None:
     test = mcnemar(_counts(scores)) if summary.mcnemar_is_valid else None
     return PairedFigures(
         summary=summary,
-        reference_mean=sum(first) / len(first),
-        candidate_mean=sum(second) / len(second),
+        reference_mean=math.fsum(first) / len(first),
+        candidate_mean=math.fsum(second) / len(second),
         interval=difference_interval(summary, confidence),
         gained=sum(b > a for a, b in scores),
         lost=sum(b < a for a, b in scores),

@@ -50,10 +50,15 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedFigures:
-    """Speed and memory of one model; None: not measured. ``marks`` are what a reader has to know of the run."""
+    """Speed and memory of one model; None: not measured.
+
+    ``decode_depth`` is the number of tokens in the cache at which ``decode`` was measured: a verdict takes the rate at the demand's depth,
+    with more range. ``marks`` are what a reader has to know of the run.
+    """
 
     name: str
     decode: Rate | None = None
+    decode_depth: float | None = None
     prefill: Rate | None = None
     decode_ratio: Ratio | None = None
     prefill_ratio: Ratio | None = None
@@ -100,6 +105,7 @@ def _figures(subject: Subject, run: RunRecord | None, reference: RunRecord | Non
     return SpeedFigures(
         name=subject.name,
         decode=decode,
+        decode_depth=_depth(run),
         prefill=prefill,
         decode_ratio=_ratio(decode, first_decode, _by_rounds(paired_decode, run, reference)) if same else None,
         prefill_ratio=_ratio(prefill, first_prefill, _by_rounds(paired_prefill, run, reference)) if same else None,
@@ -125,6 +131,11 @@ def _same_machine(run: RunRecord, reference: RunRecord) -> bool:
 def _rates(run: RunRecord) -> tuple[Rate | None, Rate | None]:
     evidence = evidence_from(run)
     return _rate(evidence.decode_rate(None)), _rate(evidence.prefill_rate)
+
+
+def _depth(run: RunRecord) -> float | None:
+    points = evidence_from(run).decode
+    return points[0].depth if points else None
 
 
 def _reference_rates(reference: RunRecord | None) -> tuple[Rate | None, Rate | None]:

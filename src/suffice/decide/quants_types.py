@@ -46,8 +46,19 @@ class QualityPolicy:
             raise UsageError(f"a confidence lies between 0.5 and 1, not at {self.confidence:g}")
 
 
+class Criterion(StrEnum):
+    """What a candidate is judged by."""
+
+    LOSS = "loss"
+    FLOOR = "floor"
+
+
 class Finding(StrEnum):
-    """What has been shown of a candidate. ``WORSE``: worse than the reference, and not whether by more than is allowed."""
+    """What has been shown of a candidate.
+
+    ``WORSE``: worse than the reference, and not whether by more than is allowed. ``NO_EVIDENCE``: nothing could have been lost on these
+    items, or most answers are empty, so that a pass would say nothing.
+    """
 
     EQUIVALENT = "equivalent"
     PASSES = "passes"
@@ -56,6 +67,7 @@ class Finding(StrEnum):
     NOT_ENOUGH_ITEMS = "not enough items"
     TOO_MANY_UNSCORED = "too many items without a score"
     NO_LABELS = "no labels"
+    NO_EVIDENCE = "no evidence"
 
 
 DECISIONS: Final = {
@@ -66,6 +78,7 @@ DECISIONS: Final = {
     Finding.NOT_ENOUGH_ITEMS: "not enough items",
     Finding.TOO_MANY_UNSCORED: "undecided",
     Finding.NO_LABELS: "undecided",
+    Finding.NO_EVIDENCE: "undecided",
 }
 """The word for scripts, one of four, of each finding."""
 
@@ -77,6 +90,25 @@ class Direction(StrEnum):
     BETTER = "better"
     NONE_SHOWN = "no difference shown"
     NOT_TESTED = "not enough items"
+    NOTHING_TO_LOSE = "nothing to lose"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindAnswers:
+    """How one model answered the items of one kind, labelled or not; ``kind`` None: another tool asked them.
+
+    ``answers`` are texts and choices that there are, ``empty`` texts without a character that is seen, ``cut`` those that ended at
+    ``max_tokens``, ``labelled`` those of items that say what is right, ``empty_wrong`` and ``cut_wrong`` those of them that are empty, or cut off, and
+    not wholly right.
+    """
+
+    kind: ScoreKind | None
+    answers: int
+    empty: int
+    cut: int
+    labelled: int
+    empty_wrong: int
+    cut_wrong: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +117,8 @@ class ModelQuality:
 
     ``mean`` is its accuracy (``is_binary``: each score is 0 or 1) or mean score; ``interval`` is None where ``shortage`` says why.
     ``unscored`` counts labelled items without a score by reason, the most frequent first. ``errors`` are items, labelled or not, that
-    have neither a score nor an answer, ``cut`` answers that ended at ``max_tokens``. ``floor`` is None without a floor or scores.
+    have neither a score nor an answer, ``cut`` answers that ended at ``max_tokens``, ``kinds`` count answers by kind. ``floor`` is None
+    without a floor or scores.
     """
 
     name: str
@@ -99,6 +132,17 @@ class ModelQuality:
     errors: int
     cut: int
     floor: Judgement | None
+    kinds: tuple[KindAnswers, ...] = ()
+
+    @property
+    def empty(self) -> int:
+        """Answers without a character that is seen."""
+        return sum(one.empty for one in self.kinds)
+
+    @property
+    def is_mostly_empty(self) -> bool:
+        """Whether more than half of the answers to labelled items are empty, and not right by that."""
+        return 2 * sum(one.empty_wrong for one in self.kinds) > sum(one.labelled for one in self.kinds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,12 +198,18 @@ class PairedFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindFigures:
-    """The same on the items of one kind of score. ``kind`` None: another tool scored them. ``p_holm`` is corrected for the kinds."""
+    """The same on the items of one kind of score. ``kind`` None: another tool scored them. ``p_holm`` is corrected for the kinds.
+
+    ``chance`` is what a guess among the choices scores, on average over the items; None where not every item has choices.
+    ``reference_at_chance``: the reference's interval holds it, so that these items cannot show a loss.
+    """
 
     kind: ScoreKind | None
     paired: PairedFigures
     p_holm: float | None
     direction: Direction
+    chance: float | None = None
+    reference_at_chance: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +229,8 @@ class Agreement:
     ``identical`` is of texts that were written, ``same_choice`` of choices that were taken; None: there are none. Of texts that differ,
     ``divergence_characters`` is the median number of characters before the first difference, and ``divergence_share`` the median of the same
     over the length of the shorter. ``length_ratio`` is the geometric mean of candidate over reference, in ``length_unit``, with its interval by
-    cluster; ``length_median`` the median; ``empty`` pairs have a text without any length, and are not among them.
+    cluster; ``length_median`` the median; ``empty`` pairs have a text without any length, and are not among them. ``all_cut``: every
+    written text of both ended at ``max_tokens``, so that their lengths say nothing.
     """
 
     identical: Share | None
@@ -191,17 +242,20 @@ class Agreement:
     length_median: float | None
     length_unit: str | None
     empty: int
+    all_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateQuality:
     """All that is said of one candidate's quality.
 
-    ``decided`` says whether something may be concluded from ``paired`` at all. ``p_yes`` and ``p_no`` are those of the finding: that it
-    passes, that it fails, of all that the policy asks, corrected for the number of candidates. ``items_enough`` is about how many
-    items would do to come to ``then`` if what was seen so far is true; None when decided or when no number would.
-    ``stands_with_left_out``: whether a decision would be the same if each item that is left out had gone against it; None: none is, or
-    nothing is decided. ``reason`` is a sentence's end.
+    ``p_yes`` and ``p_no`` are those of the finding: that it passes, that it fails, of all that the policy asks, corrected for the number of
+    candidates. ``loss_reached`` and ``floor_reached`` say what was shown of each criterion alone, corrected as the finding is; None:
+    neither that it holds nor that it does not. ``loss_range`` (of the difference) and ``floor_range`` (of the score) are the one-sided
+    bounds at the confidence that is left of it for each candidate to pass, and to fail. ``items_enough`` is about how many items would do to come to ``then`` (by ``then_by``, where
+    that is a fail) if what was seen so far is true; None when decided or when no number would. ``stands_with_left_out``: whether a
+    decision would be the same if each item that is left out had gone against it; None: none is, or nothing is decided. ``reason`` is a
+    sentence's end.
     """
 
     name: str
@@ -216,8 +270,14 @@ class CandidateQuality:
     non_inferior: SimultaneousJudgement | None = None
     equivalence: Judgement | None = None
     floor: Judgement | None = None
+    loss_reached: bool | None = None
+    floor_reached: bool | None = None
+    loss_range: tuple[float | None, float | None] = (None, None)
+    floor_range: tuple[float | None, float | None] = (None, None)
+    reference_floor: Judgement | None = None
     items_enough: int | None = None
     then: Finding | None = None
+    then_by: Criterion | None = None
     stands_with_left_out: bool | None = None
     kinds: tuple[KindFigures, ...] = ()
     agreement: Agreement | None = None

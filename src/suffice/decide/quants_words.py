@@ -6,12 +6,21 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from suffice.decide import words
-from suffice.decide.quants_types import MOST_UNSCORED, Direction, Finding
+from suffice.decide.quants_types import MOST_UNSCORED, Criterion, Direction, Finding
 from suffice.stats.noninferiority import MOST_ITEMS, Decision
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from suffice.decide.quants_speed import Ratio
-    from suffice.decide.quants_types import CandidateQuality, LeftOut, PairedFigures, QualityPolicy, Share
+    from suffice.decide.quants_types import (
+        CandidateQuality,
+        LeftOut,
+        ModelQuality,
+        PairedFigures,
+        QualityPolicy,
+        Share,
+    )
     from suffice.stats.estimate import Interval
 
 _PERCENT: Final = 100
@@ -33,6 +42,12 @@ def points(share: float) -> str:
     """A loss in points: ``points(0.01) == "1 point"``."""
     value = _PERCENT * share
     return f"{value:.4g} point{'' if f'{value:.4g}' == '1' else 's'}"
+
+
+def counted(number: float, what: str) -> str:
+    """A number of things: ``counted(1, "item") == "1 item"``."""
+    text = f"{number:,}" if isinstance(number, int) else f"{number:.4g}"
+    return f"{text} {what}{'' if number == 1 else 's'}"
 
 
 def signed_points(difference: float, digits: int = 1) -> str:
@@ -78,11 +93,35 @@ def about(number: int) -> str:
     return f"{math.ceil(number / step) * step:,}"
 
 
-def unscored_reason(left_out: LeftOut, labelled: int) -> str:
-    """Why nothing is decided with so many scores unknown."""
+def unscored_reason(left_out: LeftOut, labelled: int, why: str | None = None) -> str:
+    """Why nothing is decided with so many scores unknown; ``why``: what all answers of the candidate without a score have in common."""
+    have = "has" if left_out.count == 1 else "have"
     return (
-        f"nothing is decided: {left_out.count:,} of {labelled:,} labelled items have no score of one model or both, more than the "
-        f"{MOST_UNSCORED:.0%} that may be left out"
+        f"nothing is decided: {left_out.count:,} of {counted(labelled, 'labelled item')} {have} no score of one model or both, more than the "
+        f"{MOST_UNSCORED:.0%} that may be left out{f' ({why})' if why else ''}"
+    )
+
+
+def no_evidence_reason(empty: Sequence[ModelQuality], figures: PairedFigures | None, policy: QualityPolicy) -> str:
+    """Why a pass would say nothing.
+
+    Args:
+        empty: the models most of whose answers are empty.
+        figures: otherwise those of a reference that has nothing, or next to nothing, right.
+        policy: what may be lost.
+    """
+    if empty or figures is None:
+        who = " and ".join(
+            f"{sum(one.empty_wrong for one in model.kinds):,} of {sum(one.labelled for one in model.kinds):,} answers of {model.name}"
+            for model in empty
+        )
+        return f"no evidence: {who} are empty, which says nothing about quality"
+    if figures.reference_mean == 0 and figures.candidate_mean == 0:
+        items = counted(figures.summary.items, "item")
+        return f"no evidence: neither model has anything right on {items}, so that nothing could be lost"
+    return (
+        f"no evidence: the reference scores {percent(figures.reference_mean)}, which is not shown to be more than the "
+        f"{points(policy.max_loss)} that may be lost, so that a model with nothing right would pass as well"
     )
 
 
@@ -119,43 +158,67 @@ def _passes(look: CandidateQuality, loss: str, floor: str | None) -> str:
 
 
 def _fails(look: CandidateQuality, loss: str, floor: str | None) -> str:
-    """Only what weighed in the decision: the claim with the smaller p-value."""
-    p_loss = None if look.non_inferior is None else look.non_inferior.alone.p_no
-    p_floor = None if look.floor is None else look.floor.p_no
-    if floor is not None and p_floor is not None and (p_loss is None or p_floor < p_loss):
-        return f"fails: below {floor}"
-    return f"fails: worse, loses more than {loss}"
+    """Everything that was shown to be missed; what was not, or is open, is said as well where there is a floor."""
+    missed = [f"worse, loses more than {loss}"] if look.loss_reached is False else []
+    if floor is not None and look.floor_reached is False:
+        missed.append(f"below {floor}{_like_the_reference(look)}")
+    text = f"fails: {' and '.join(missed)}"
+    if look.loss_reached is True:
+        return f"{text}; it loses at most {loss}"
+    return f"{text}; it reaches {floor}" if floor is not None and look.floor_reached is True else text
+
+
+def _like_the_reference(look: CandidateQuality) -> str:
+    """That the reference misses the floor, too, or does not reach it on these items."""
+    reference = look.reference_floor
+    if reference is None:
+        return ""
+    if reference.decision is Decision.NO:
+        return ", as the reference is"
+    below = f" (the reference scores {percent(reference.estimate)} itself)"
+    return below if reference.estimate < reference.limit else ""
 
 
 def _worse(look: CandidateQuality, loss: str, floor: str | None) -> str:
     what = f"loses more than {loss}" if floor is None else f"loses more than {loss} or misses {floor}"
-    return f"worse, but not enough items to say whether it {what}{_would_do(look)}"
+    return f"worse, but not enough items to say whether it {what}{_would_do(look, loss, floor)}"
 
 
 def _open(look: CandidateQuality, loss: str, floor: str | None) -> str:
     shortage = None if look.paired is None else look.paired.summary.shortage
     if shortage is not None:
         return f"{shortage.value} to say whether it loses more than {loss}"
-    loss_shown = look.non_inferior is not None and look.non_inferior.decision is Decision.YES
-    floor_shown = floor is None or (look.floor is not None and look.floor.decision is Decision.YES)
-    questions = [f"loses more than {loss}"] if not loss_shown or floor_shown else []
-    questions += [] if floor is None or (floor_shown and not loss_shown) else [f"reaches {floor}"]
-    return f"not enough items to say whether it {' and '.join(questions)}{_would_do(look)}"
+    known = [f"loses at most {loss}"] if look.loss_reached else []
+    known += [] if floor is None or not look.floor_reached else [f"reaches {floor}"]
+    questions = [] if look.loss_reached else [f"loses more than {loss}"]
+    questions += [] if floor is None or look.floor_reached else [f"reaches {floor}"]
+    if not questions:  # each is shown alone, the two together are not among so many candidates
+        known, questions = [], known
+    said = f"{' and '.join(known)}; " if known else ""
+    return f"{said}not enough items to say whether it {' and '.join(questions)}{_would_do(look, loss, floor)}"
 
 
-def _would_do(look: CandidateQuality) -> str:
+def _would_do(look: CandidateQuality, loss: str, floor: str | None) -> str:
+    if look.items_enough is None and look.floor is not None and look.floor.limit == 1:
+        return ": no number of items shows that none is wrong"
     if look.items_enough is None:
         return f": it is so near to a limit that no number of items up to {MOST_ITEMS:,} is known to do"
-    likely = ", and would likely show that it fails" if look.then is Finding.FAILS else ""
-    return f": about {about(look.items_enough)} would do{likely}"
+    text = f": about {about(look.items_enough)} would do"
+    if look.then is not Finding.FAILS:
+        return text
+    if look.then_by is Criterion.FLOOR:
+        return f"{text}, and would likely show that it is below {floor}{_like_the_reference(look)}"
+    return f"{text}, and would likely show that it loses more than {loss}"
 
 
 def _left_out_note(look: CandidateQuality) -> str:
     if not look.left_out.count or look.paired is None:
         return ""
-    count = f"{look.left_out.count:,} item{'s have' if look.left_out.count != 1 else ' has'} no pair of scores"
+    have = "has" if look.left_out.count == 1 else "have"
+    count = f"{counted(look.left_out.count, 'item')} {have} no pair of scores"
     if look.stands_with_left_out is False:
-        return f" ({count}; the decision would not stand if all of them had gone against it)"
+        against = "it" if look.left_out.count == 1 else "all of them"
+        return f" ({count}; the decision would not stand if {against} had gone against it)"
     return f" ({count})"
 
 
@@ -182,7 +245,17 @@ def candidate_sentence(
         parts += _agreement_parts(look)
     said = ", ".join(parts)
     sentence = f"{look.name}: {said}: {look.reason}" if said else f"{look.name}: {look.reason}"
-    return sentence + ("" if verdicts is None else f"; {_verdict_words(*verdicts)}")
+    if verdicts is None:
+        return sentence
+    why = "" if verdicts[1] != words.UNDECIDED else f" ({_why_undecided(look)})"
+    return f"{sentence}; {_verdict_words(*verdicts)}{why}"
+
+
+def _why_undecided(look: CandidateQuality) -> str:
+    """What alone keeps the machine's verdict with the candidate open."""
+    if look.decision == "fails":
+        return "its quality fails, whatever its speed"
+    return "its speed or memory is not settled" if look.decision == "passes" else "its quality is not settled"
 
 
 def ratio_text(ratio: Ratio) -> str:
@@ -199,9 +272,13 @@ def _agreement_parts(look: CandidateQuality) -> list[str]:
         return []
     parts = []
     if agreement.identical is not None:
-        parts.append(f"output identical on {share_text(agreement.identical)} of {agreement.identical.items:,} items")
+        parts.append(
+            f"output identical on {share_text(agreement.identical)} of {counted(agreement.identical.items, 'item')}"
+        )
     if agreement.same_choice is not None:
-        parts.append(f"same choice on {share_text(agreement.same_choice)} of {agreement.same_choice.items:,} items")
+        parts.append(
+            f"same choice on {share_text(agreement.same_choice)} of {counted(agreement.same_choice.items, 'item')}"
+        )
     return parts
 
 

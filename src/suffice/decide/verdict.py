@@ -17,6 +17,7 @@ The rule, and its only home:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -236,10 +237,13 @@ def _machine_grade(judged: list[GradedConstraint], evidence: MachineEvidence) ->
 
 
 def binding_of(judged: list[GradedConstraint]) -> GradedConstraint | None:
-    """The worst grade, and among equals the least headroom over its own margin (an unknown one first)."""
+    """The worst grade, and among equals the least headroom over its own margin (an unknown one first).
+
+    Scores are no speeds: a quality of 0.99 over 0.98 is not tighter than a rate of twice what is needed, and binds last.
+    """
 
     def tightness(item: GradedConstraint) -> tuple[int, float]:
-        headroom = item.constraint.headroom
+        headroom = math.inf if item.constraint.by_test else item.constraint.headroom
         return WORST_FIRST.index(item.grade), -1.0 if headroom is None else headroom / item.constraint.margin
 
     return min(judged, key=tightness, default=None)

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from suffice.decide.constraint import Constraint, Sense
+from suffice.decide.quality import KEPT_UNIT
 from suffice.model.basis import Basis
 from suffice.units import SECONDS_PER_DAY, format_memory, format_seconds
 
@@ -25,7 +26,7 @@ _LABELS = {
     "wall_time_s": "wall time",
     "memory_bytes": "memory",
     "quality_floor": "quality",
-    "quality_kept": "quality kept of the reference's",
+    "quality_kept": "score against the reference's",
     "budget_per_month": "budget",
 }
 
@@ -52,7 +53,17 @@ def format_value(value: float | None, unit: str) -> str:
         return format_memory(value)
     if unit == "share":
         return f"{value:.2%}".replace("%", " %")
+    if unit == KEPT_UNIT:
+        return _points(value, 1)
     return f"{value:.4g} {'user' if unit == 'users' and value == 1 else unit}"
+
+
+def _points(kept: float, digits: int) -> str:
+    """How far a score lies above the reference's: ``_points(0.996, 1) == "-0.4 points"``; nothing has no sign."""
+    value = f"{100 * (kept - 1):+.{digits}f}"
+    value = value[1:] if float(value) == 0 else value
+    whole = value.removesuffix(".0")
+    return f"{whole} point{'' if whole in ('+1', '-1') else 's'}"
 
 
 def value_texts(required: float | None, available: float, unit: str) -> tuple[str, str]:
@@ -60,6 +71,8 @@ def value_texts(required: float | None, available: float, unit: str) -> tuple[st
     texts = format_value(required, unit), format_value(available, unit)
     if required is None or required == available or texts[0] != texts[1]:
         return texts
+    if unit == KEPT_UNIT:
+        return _points(required, 6), _points(available, 6)
     if unit == "share":
         return f"{required:.8%}".replace("%", " %"), f"{available:.8%}".replace("%", " %")
     return f"{required:.10g} {unit}", f"{available:.10g} {unit}"
@@ -138,7 +151,7 @@ def headroom_text(headroom: float | None) -> str:
 
 
 def _headroom(constraint: Constraint) -> str:
-    if constraint.headroom is None:
+    if constraint.headroom is None or constraint.unit == KEPT_UNIT:
         return ""
     text, low = headroom_text(constraint.headroom), constraint.headroom_range[0]
     # The low end decides, so it must be seen where the point alone would say something else.

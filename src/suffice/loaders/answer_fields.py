@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from suffice.errors import RecordError
@@ -17,10 +18,32 @@ _IMPOSSIBLE: Final = "-inf"  # JSON has no infinity: the logarithm of a probabil
 _MAX_COUNT: Final = 10_000_000_000
 
 
+def whole_text(text: str) -> str:
+    """A text with half characters (lone surrogates, as a cut-off answer may end with) replaced by U+FFFD: UTF-8 has no form for them.
+
+    Two halves that stand together are the one character that they are.
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def whole_answer(answer: Answer) -> Answer:
+    """An answer as an answers file gives it back: texts without half characters, and no counts that none can be."""
+    return replace(
+        answer,
+        item_id=whole_text(answer.item_id),
+        text=None if answer.text is None else whole_text(answer.text),
+        error=None if answer.error is None else whole_text(answer.error),
+        tokens=answer.tokens if _is_count(answer.tokens) else None,
+        prompt_tokens=answer.prompt_tokens if _is_count(answer.prompt_tokens) else None,
+    )
+
+
 def answer_line(answer: Answer) -> str:
     """The answer as one line of JSON without a line end; fields that are None are left out.
 
-    Half a character (a lone surrogate, as a cut-off answer may end with) becomes U+FFFD: UTF-8 has no form for it.
+    Half a character becomes U+FFFD, see :func:`whole_text`.
 
     Raises:
         RecordError: a log-probability or a time is not a number.
@@ -41,7 +64,7 @@ def answer_line(answer: Answer) -> str:
         line = json.dumps(known, ensure_ascii=False, allow_nan=False)
     except ValueError as error:
         raise RecordError(f"the time of item {shown(answer.item_id)} is not a number") from error
-    return line.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return whole_text(line)
 
 
 def answer_from(document: dict[str, Any], where: str) -> Answer:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final, Self
 
 from suffice.errors import OutputError, RecordError
-from suffice.loaders.answer_fields import answer_from, answer_line
+from suffice.loaders.answer_fields import answer_from, answer_line, whole_answer
 from suffice.loaders.json_lines import JsonLines, canonical_json
 from suffice.loaders.strict_json import shown
 from suffice.units import KIB
@@ -176,11 +176,12 @@ class AnswerStore:
             self._write(_header_line(self.header))
 
     def append(self, answer: Answer) -> None:
-        """Keep an answer; when this returns, it outlives the process. Half a character at its end is replaced.
+        """Keep an answer; when this returns, it outlives the process. Half a character in it is replaced, here and in ``done``.
 
         Raises:
             OutputError: it could not be written (disk full, say); the file is as it was.
         """
+        answer = whole_answer(answer)
         line = answer_line(answer)
         with self._turn:
             self._write(line)

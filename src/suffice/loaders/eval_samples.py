@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,8 +30,14 @@ if TYPE_CHECKING:
 
 _MAX_LIST_BYTES: Final = 256 * MIB
 _NO_FILTER: Final = "none"
-# Of several metrics, the first that is there is taken, unless one is named.
+# Of several metrics, the first that is there is taken, unless one is named. Of all of these more is better.
 _USUAL_METRICS: Final = ("exact_match", "acc", "em", "pass@1", "prompt_level_strict_acc", "mcc", "f1", "acc_norm")
+# Words of names of metrics of which less is better (lm-evaluation-harness's own and the evaluate library's): a log does not say which
+# way a metric goes.
+_WORDS_OF_ERROR: Final = frozenset(
+    "wer cer ter mer wil perplexity ppl loss nll nlls brier mse rmse mae mape smape msle rmsle ece mce error errors err bpb bits "
+    "entropy crossentropy distance divergence kl latency toxicity hallucination hallucinations failure failures".split()
+)
 _OWN_FIELDS: Final = frozenset(
     {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
     | {"doc_hash", "prompt_hash", "target_hash", "raw_response", "schema"}
@@ -60,11 +67,13 @@ def read_eval_samples(path: Path, *, metric: str | None = None, filter_name: str
 
     Args:
         path: a ``samples_*.jsonl`` of the harness.
-        metric: its name in the log (``acc``, ``acc_norm``, ``exact_match``, ...); None takes the first usual one.
+        metric: its name in the log (``acc``, ``acc_norm``, ``exact_match``, ...); None takes the first usual one. More of it is taken to be
+            better.
         filter_name: needed where the log has several (``strict-match``, ``flexible-extract``).
 
     Raises:
-        RecordError: unreadable, no such log, a document stands in it twice, or metric or filter are not in it or not scores.
+        RecordError: unreadable, no such log, a document stands in it twice, metric or filter are not in it or not scores, less of the
+            metric is better, or none was named and none is usual.
     """
     rows = list(_rows(path))
     if not rows:
@@ -230,7 +239,7 @@ def _score(row: _Row, metric: str) -> Score:
 def _chosen_filter(path: Path, filters: tuple[str, ...], wanted: str | None) -> str:
     if wanted is None:
         if len(filters) > 1:
-            raise RecordError(f"{path} has several filters ({_list(filters)}); say which one counts")
+            raise RecordError(f"{path} has several filters ({_list(filters)}); say which one counts with --log-filter")
         return filters[0]
     if wanted not in filters:
         raise RecordError(f"{path} has no filter {shown(wanted)}; there is {_list(filters)}")
@@ -238,13 +247,34 @@ def _chosen_filter(path: Path, filters: tuple[str, ...], wanted: str | None) -> 
 
 
 def _chosen_metric(path: Path, metrics: tuple[str, ...], wanted: str | None) -> str:
-    if wanted is None:
-        wanted = next((name for name in _USUAL_METRICS if name in metrics), metrics[0] if metrics else None)
-    if wanted is None:
+    if not metrics:
         raise RecordError(f"{path} has no metric: nothing in it says what is right")
+    if wanted is None:
+        wanted = next((name for name in _USUAL_METRICS if name in metrics), None)
+    if wanted is None and all(map(_is_error, metrics)):
+        raise RecordError(_refusal(path, metrics[0]))
+    if wanted is None:
+        raise RecordError(
+            f"{path} has no metric of which it is known that more is better; name one with --log-metric: there is {_list(metrics)}"
+        )
     if wanted not in metrics:
         raise RecordError(f"{path} has no metric {shown(wanted)}; there is {_list(metrics)}")
+    if _is_error(wanted):
+        raise RecordError(_refusal(path, wanted))
     return wanted
+
+
+def _is_error(metric: str) -> bool:
+    """Whether less of a metric is better, by its name."""
+    apart = re.sub("([a-z])([A-Z])", r"\1 \2", metric)
+    return not _WORDS_OF_ERROR.isdisjoint(re.split("[^a-z]+", apart.lower()))
+
+
+def _refusal(path: Path, metric: str) -> str:
+    return (
+        f"{path}: {shown(metric)} measures errors, of which less is better, and a comparison counts a larger score as the better one; "
+        "name a metric of which more is better with --log-metric"
+    )
 
 
 def _check_unique(path: Path, rows: list[_Row]) -> None:
@@ -262,6 +292,8 @@ def _notes(metrics: tuple[str, ...], chosen: str, scored: tuple[Scored, ...]) ->
     others = [name for name in metrics if name != chosen]
     if others:
         notes.append(f"scored by {chosen}; the log has {_list(others)} as well")
+    if chosen not in _USUAL_METRICS:
+        notes.append(f"more of {chosen} is taken to be better: the log does not say which way it goes")
     unknown = [one.score.reason or "" for one in scored if one.score.value is None]
     if unknown:
         notes.append(f"{len(unknown)} of {len(scored)} samples have no score: {unknown[0]}")

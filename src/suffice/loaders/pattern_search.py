@@ -7,13 +7,10 @@ when it takes too long. The item is then not scorable, and says so.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import threading
 from typing import TYPE_CHECKING, Final, Self
 
 from suffice.errors import EngineError
+from suffice.loaders.line_child import ChildEndedError, ChildTimeoutError, LineChild
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -33,7 +30,7 @@ class PatternSearch:
 
     def __init__(self, limit_s: float = LIMIT_S) -> None:
         self._limit_s = limit_s
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child: LineChild | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -50,59 +47,24 @@ class PatternSearch:
             PatternTimeoutError: it took longer than the limit.
             EngineError: the child process could not be started, or ended by itself.
         """
-        if self._process is None or self._process.poll() is not None:
+        if self._child is None or not self._child.is_running:
             self.close()
-            self._process = _started()
+            self._child = LineChild("suffice.loaders.pattern_child")
             self._ask("", "", None, _START_LIMIT_S)  # its start is not the search's time
         return self._ask(pattern, text, pick, self._limit_s)
 
     def _ask(self, pattern: str, text: str, pick: Pick | None, limit_s: float) -> str | None:
-        process = self._process
-        assert process is not None  # noqa: S101  # find() has started it
-        assert process.stdin is not None  # noqa: S101  # a pipe was asked for
-        assert process.stdout is not None  # noqa: S101
-        late = threading.Event()
-
-        def stop() -> None:
-            late.set()
-            process.kill()
-
-        timer = threading.Timer(limit_s, stop)
-        timer.start()
+        assert self._child is not None  # noqa: S101  # find() has started it
         try:
-            process.stdin.write(json.dumps({"pattern": pattern, "text": text, "pick": pick}).encode() + b"\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
-        except OSError:  # it is gone
-            line = b""
-        finally:
-            timer.cancel()
-            timer.join()
-        if line.endswith(b"\n"):
-            found = json.loads(line)["found"]
-            return None if found is None else str(found)
-        self.close()
-        if late.is_set():
-            raise PatternTimeoutError(f"the pattern took longer than {limit_s:g} s on this answer")
-        raise EngineError("the process that searches for patterns ended by itself")
+            found = self._child.ask({"pattern": pattern, "text": text, "pick": pick}, limit_s)["found"]
+        except ChildTimeoutError:
+            raise PatternTimeoutError(f"the pattern took longer than {limit_s:g} s on this answer") from None
+        except ChildEndedError as error:
+            raise EngineError(f"the process that searches for patterns ended by itself: {error}") from None
+        return None if found is None else str(found)
 
     def close(self) -> None:
         """End the child."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            with process:  # closes its pipes and waits
-                pass
-
-
-def _started() -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-m", "suffice.loaders.pattern_child"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is ours to handle
-        )
-    except OSError as error:
-        raise EngineError(f"no process could be started to search for patterns: {error.strerror or error}") from error
+        child, self._child = self._child, None
+        if child is not None:
+            child.close()

@@ -6,7 +6,7 @@ import json
 import unicodedata
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from suffice.loaders.item_functions import function_score
+from suffice.loaders.item_functions import close_functions, function_score
 from suffice.loaders.items import item_hash
 from suffice.loaders.pattern_search import LIMIT_S, PatternSearch, PatternTimeoutError
 from suffice.model.answers import Scored
@@ -38,7 +38,7 @@ _NO_ANSWER: Final = "there is no answer"
 
 
 class Scorer:
-    """Scores answers. It may start a process (patterns) and runs functions that it is given; close it, or use ``with``.
+    """Scores answers. It may start processes, for patterns and for functions that it is given; close it, or use ``with``.
 
     Args:
         functions: what :func:`suffice.loaders.item_functions.load_functions` loaded; without them such items are not scorable.
@@ -60,8 +60,9 @@ class Scorer:
         self.close()
 
     def close(self) -> None:
-        """End the process that searches for patterns, where one runs."""
+        """End the processes, where some run."""
         self._search.close()
+        close_functions(self._functions)
 
     def score(self, item: Item, answer: Answer | None) -> Score:
         """The score of a model's answer to an item; None for the value when there is none, with the reason."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # These differ between two runs on one and the same machine; a comparison of fingerprints leaves them out.
 VOLATILE_FIELDS: Final = ("current_frequency_hz", "memory_available_bytes", "cgroup_memory_room_bytes")
 _CONTAINER_FILES: Final = (".dockerenv", "run/.containerenv", "run/systemd/container")
+_SILICON: Final = ("cpu family", "model", "stepping")
 _CONTAINER_WORDS: Final = ("docker", "kubepods", "containerd", "libpod", "lxc", "garden")
 
 
@@ -36,6 +37,10 @@ class Environment:
     architecture: str
     cpu_vendor: str | None
     cpu_model: str | None
+    cpu_family: str | None  # with model number and stepping: which silicon a name is sold for; x86 on Linux only
+    cpu_model_number: str | None
+    cpu_stepping: str | None
+    machine_type: str | None  # product name of the firmware, such as that of a rented instance; no serial number
     sockets: int | None
     physical_cores: int | None
     logical_cpus: int | None
@@ -103,6 +108,23 @@ def _huge_pages(root: Path) -> str | None:
     return chosen or None
 
 
+def _silicon(root: Path) -> dict[str, str]:
+    """Family, model number and stepping of the first CPU in ``/proc/cpuinfo``; empty elsewhere than on x86 Linux."""
+    found: dict[str, str] = {}
+    for line in (read_text(root / "proc/cpuinfo") or "").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in _SILICON and value.strip():
+            found.setdefault(name.strip(), value.strip())
+    return found
+
+
+def _machine_type(root: Path) -> str | None:
+    """Maker and product as the firmware tells them: ``Amazon EC2 c7i.4xlarge``."""
+    dmi = root / "sys/class/dmi/id"
+    words = [text.strip() for name in ("sys_vendor", "product_name") if (text := read_text(dmi / name))]
+    return " ".join(word for word in words if word) or None
+
+
 def describe_environment(
     root: Path = Path("/"),
     *,
@@ -116,6 +138,7 @@ def describe_environment(
     cpu = cpu or read_cpu_facts(root, cpus=limits.cpus)
     frequencies = root / f"sys/devices/system/cpu/cpu{limits.cpus[0]}/cpufreq"
     current_khz = read_int(frequencies / "scaling_cur_freq")
+    silicon = _silicon(root)
     return Environment(
         os=platform.system(),
         os_version=_os_version(root),
@@ -124,6 +147,10 @@ def describe_environment(
         architecture=cpu.architecture,
         cpu_vendor=cpu.vendor,
         cpu_model=cpu.model_name,
+        cpu_family=silicon.get("cpu family"),
+        cpu_model_number=silicon.get("model"),
+        cpu_stepping=silicon.get("stepping"),
+        machine_type=_machine_type(root),
         sockets=cpu.sockets,
         physical_cores=cpu.physical_cores,
         logical_cpus=cpu.logical_cpus,

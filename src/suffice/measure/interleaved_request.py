@@ -11,11 +11,11 @@ from suffice.errors import EngineError, UsageError
 from suffice.loaders.model_file import ModelFile
 from suffice.measure.base_run import context_to_open
 from suffice.measure.numa import facts_on
-from suffice.measure.request import check_same_figures
+from suffice.measure.request import check_same_figures, check_same_lengths
 from suffice.measure.run_record import blank_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from suffice.measure.base_run import Surroundings
     from suffice.measure.request import RunRequest
@@ -57,13 +57,16 @@ def begun_of(requests: Mapping[str, RunRequest], earlier: Mapping[str, RunRecord
     """Records to go on with; none where one of those that had turns together has nothing: it was interrupted in the first round.
 
     Raises:
-        UsageError: they are not of one measurement.
+        UsageError: they are not of one measurement, or of other lengths.
     """
     known = {name: earlier[name] for name in requests if name in earlier}
     begun = {name: record for name, record in known.items() if any(one.step_s for one in record.measurement.decode)}
     told = [interleaved_of(record) for record in begun.values()]
     if len({one.get("session") for one in told}) > 1 or any(not isinstance(one.get("session"), str) for one in told):
         raise UsageError(_NOT_TOGETHER)
+    for name, record in begun.items():
+        with named(name):
+            check_same_lengths(record, requests[name])
     partners = {other for one in told for other in one.get("with", ()) if other in requests}
     if not partners <= set(begun):
         return {}
@@ -89,3 +92,9 @@ def named(name: str) -> Iterator[None]:
         yield
     except (UsageError, EngineError) as error:
         raise type(error)(f"{name}: {error}") from error
+
+
+def whose(error: Exception, names: Iterable[str]) -> str | None:
+    """Which of the models an error of :func:`named` is about; None: none of them."""
+    found = [name for name in names if str(error).startswith(f"{name}: ")]
+    return max(found, key=len, default=None)

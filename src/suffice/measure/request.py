@@ -24,6 +24,8 @@ SLICES_BUDGET_MODEL_BYTES: Final = 10 * GIGA  # ... of up to this size; larger o
 MOST_BUDGET_FACTOR: Final = 4.0
 SERVICE_SHARE: Final = 0.5  # of the budget, for the service curve; the default budget grows by as much ...
 LEAST_SERVED_BUDGET_S: Final = 60.0  # ... and to this at least: a curve has many points, also of short slices
+ASKED_LENGTHS: Final = "asked_lengths"
+"""In the settings of a record: prompt length and depth as they were asked for, before a budget shortened them."""
 FLASH_ATTENTION_CHOICES: Final = ("auto", "on", "off")
 
 
@@ -155,7 +157,7 @@ def check_same_slots(earlier: RunRecord, request: RunRequest) -> None:
 
 
 def check_same_figures(record: RunRecord, now: RunRecord, request: RunRequest, *, n_ctx: int) -> None:
-    """Refuse a complete record of another model, engine, machine or setting than the run that ``request`` asks for.
+    """Refuse a complete record of another model, engine, machine, setting or length than the run that ``request`` asks for.
 
     Args:
         record: complete.
@@ -183,6 +185,45 @@ def check_same_figures(record: RunRecord, now: RunRecord, request: RunRequest, *
         raise UsageError(
             f"the record to keep was made with another {', '.join(changed)}; leave out --resume or use the same"
         )
+    check_same_lengths(record, request)
+
+
+def check_same_lengths(record: RunRecord, request: RunRequest) -> None:
+    """Refuse a record of another prompt length or depth than ``request`` asks for.
+
+    One that was asked for the same, and shortened it to fit its budget, is of this length; it says so itself.
+
+    Raises:
+        UsageError: with what differs.
+    """
+    measurement = record.measurement
+    prompt_tokens = None if measurement.prefill is None else measurement.prefill.prompt_tokens
+    depth = measurement.decode[0].depth if measurement.decode else None
+    lengths = (
+        ("prompt", "prompt_tokens", request.prompt_tokens, prompt_tokens),
+        ("depth", "depth", request.depth, depth),
+    )
+    told = record.settings.get(ASKED_LENGTHS)
+    for what, name, wanted, taken in lengths:
+        asked = told.get(name) if isinstance(told, dict) else None
+        if asked == wanted or taken is None or (asked is None and _may_be(record, what, wanted, taken, request)):
+            continue
+        raise UsageError(
+            f"the record to keep was made with a {what} of {taken if asked is None else asked} tokens, not {wanted}; "
+            "leave out --resume or use the same"
+        )
+
+
+def _may_be(record: RunRecord, what: str, wanted: int, taken: int, request: RunRequest) -> bool:
+    """Whether a length is the wanted one, or what a budget left of it, in a record that does not say what was asked for."""
+    if taken >= wanted:
+        return taken == wanted
+    said = (
+        f"the {what} was shortened from {wanted} to {taken} tokens",
+        f"the {what} has {taken} tokens instead of {wanted},",
+    )
+    is_deep_in_prompt = what == "depth" and request.depth <= request.prompt_tokens
+    return not request.lengths_stated or is_deep_in_prompt or any(text.startswith(said) for text in record.warnings)
 
 
 def _check_identity(earlier: RunRecord, now: RunRecord) -> None:

@@ -10,6 +10,7 @@ from suffice.decide.quiet import with_quiet
 from suffice.errors import UsageError
 from suffice.measure.attention import PLAIN_CACHE_TYPES
 from suffice.measure.file_run import FileRun, Lengths
+from suffice.measure.request import ASKED_LENGTHS
 from suffice.measure.run_record import earlier_state, measured
 from suffice.measure.series import DecodeAt, Part, SeriesRunner, ThreadChoice, WarmUp, warm_up
 
@@ -215,7 +216,8 @@ class Turn(FileRun):
         references = tuple(tuple(part) for part in self._state.references)
         self._record = replace(self._record, contention=replace(self._record.contention, references=references))
         so_far = self._record.measurement
-        settings = {**self._record.settings, SETTING: self._side_by_side()}
+        lengths = {"prompt_tokens": self._request.prompt_tokens, "depth": self._request.depth}
+        settings = {**self._record.settings, SETTING: self._side_by_side(), ASKED_LENGTHS: lengths}
         self._update(**measured(self._state, so_far, so_far.load, self._peak_bytes), settings=settings)
 
     # -- after the rounds ---------------------------------------------------------------------------------------------
@@ -247,6 +249,8 @@ class Turn(FileRun):
         return self._leaves_attention_open and record.settings.get("flash_attention") is False
 
     def _choose_threads(self, session: Session) -> ThreadChoice:
+        if self._request.threads is not None and self._earlier is None:
+            return ThreadChoice(decode=self._request.threads, prefill=self._request.threads)
         if self._common.threads is None or self._request.threads is not None or self._earlier is not None:
             return super()._choose_threads(session)
         return replace(self._common.threads, sweep=())

@@ -50,13 +50,17 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """An item as far as conclusions need it. ``kind`` is None where another tool scored the answers."""
+    """An item as far as conclusions need it.
+
+    ``kind`` is None where another tool scored the answers, ``choices`` (their number) where there are none, or nobody said.
+    """
 
     item_id: str
     item_hash: str
     cluster: str
     kind: ScoreKind | None
     is_labelled: bool
+    choices: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from suffice.model.items import ScoreKind
 from suffice.model.quants import AskedModel, Outcome, Task
 from suffice.model.scoring import choice_score
 from suffice.quants.respondent import different
-from suffice.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
+from suffice.quants.time_left import about
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 ANSWERS_FOLDER: Final = "answers"
 _BETWEEN_TELLINGS_S: Final = 0.5
 _FEW: Final = 5  # answers before which nothing is foretold
-_MOST_SECONDS: Final = 120  # and minutes, in words
 
 
 def tasks_of(items: Sequence[Item]) -> tuple[Task, ...]:
@@ -41,6 +40,7 @@ def tasks_of(items: Sequence[Item]) -> tuple[Task, ...]:
             cluster=item.cluster,
             kind=item.rule.kind,
             is_labelled=item.is_labelled,
+            choices=len(item.choices) or None,
         )
         for item in items
     )
@@ -172,14 +172,5 @@ class _Progress:
             words.append("1 error" if self._errors == 1 else f"{self._errors} errors")
         if self._answered >= _FEW and self._left > 0:
             left_s = (now_s - self._began_s) / self._answered * self._left
-            words.append(f"about {_roughly(left_s)} left")
+            words.append(f"{about(left_s)} left")
         self._tell(", ".join(words))
-
-
-def _roughly(value_s: float) -> str:
-    """A time that nobody knows exactly: 40 s, 12 min, 3.5 h."""
-    if value_s < _MOST_SECONDS:
-        return f"{max(1, round(value_s))} s"
-    if value_s < _MOST_SECONDS * SECONDS_PER_MINUTE:
-        return f"{value_s / SECONDS_PER_MINUTE:.0f} min"
-    return f"{value_s / SECONDS_PER_HOUR:.1f} h"

@@ -18,7 +18,8 @@ from suffice.measure.limits import read_memory_limits
 from suffice.model.quants import Distance, DocumentFigures, Quantile
 from suffice.quality.tails import token_tail
 from suffice.quants.texts import BLOCK_TOKENS, DEFAULT_MAX_TOKENS, tokenize_texts
-from suffice.units import MIB, format_memory, format_seconds
+from suffice.quants.time_left import about
+from suffice.units import MIB, format_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,19 +44,21 @@ _LEAST_TIMED_S: Final = 2.0  # before what is left is foretold
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """A model file of the comparison, and the memory that a session of it needs."""
+    """A model file of the comparison, what tells it from others, and the memory that a session of it needs."""
 
     name: str
     path: Path
     needed_bytes: float
+    identity: str
 
 
-def compared(name: str, model: ModelFile, settings: EngineSettings) -> Compared:
+def compared(name: str, model: ModelFile, settings: EngineSettings, *, identity: str) -> Compared:
     """A model file with what a session needs: all weights, a cache of the context and a batch, and room for one evaluation."""
     shape = model.shape
     cells = MOST_CONTEXT + settings.n_batch
     cache_bytes = shape.kv_cache_bytes(cells, settings.type_k, settings.type_v) or 0.0
-    return Compared(name=name, path=model.path, needed_bytes=(shape.file_bytes or 0) + cache_bytes + _BUFFER_BYTES)
+    needed_bytes = (shape.file_bytes or 0) + cache_bytes + _BUFFER_BYTES
+    return Compared(name=name, path=model.path, needed_bytes=needed_bytes, identity=identity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +134,7 @@ def measure_distances_of(
     """The distances of candidates from the reference, and its own as the noise floor.
 
     A candidate with another vocabulary, one that does not fit into memory beside the reference, and one whose engine fails are left out
-    with a note. Results in ``kept`` that were made of the same text with the same settings are not measured again.
+    with a note. Results in ``kept`` that were made of the same files and text with the same settings are not measured again.
 
     Raises:
         UsageError: there is no text.
@@ -182,6 +185,9 @@ class _Job:
             if key in self._files and distance.settings == self._kept_settings(key):
                 self._found[key] = distance
         waiting = [key for key in self._files if key not in self._found]
+        if waiting:
+            documents = len({name for name, _ in self._texts.segments})
+            self._run.progress(f"distances: {self._texts.tokens:,} tokens of {documents:,} documents are read")
         while waiting:
             waiting = self._measure_group(waiting, room_bytes)
         ordered = tuple(self._found[key] for key in self._files if key in self._found)
@@ -242,16 +248,18 @@ class _Job:
         text = f"distances: {min(tokens, total):,} of {total:,} tokens ({names})"
         if passed_s < _LEAST_TIMED_S or tokens >= total:
             return text
-        return f"{text}, about {format_seconds(passed_s * (total - tokens) / tokens)} left"
+        return f"{text}, {about(passed_s * (total - tokens) / tokens)} left"
 
     def _leave_out(self, key: str, reason: str) -> None:
         what = "the noise floor" if key == _FLOOR_KEY else f"the distance of {key}"
         self._notes.append(f"{what} was left out: {reason}")
 
     def _kept_settings(self, key: str) -> dict[str, object]:
-        """Everything that decides a distance, as it is kept beside it."""
+        """Everything that decides a distance, as it is kept beside it: names are not what is compared."""
         settings, identity = self._settings, self._run.engine.identity
         found: dict[str, object] = {
+            "reference": self._reference.identity,
+            "candidate": self._files[key].identity,
             "text_sha256": self._texts.sha256,
             "text_tokens": self._texts.tokens,
             "n_ctx": settings.n_ctx,

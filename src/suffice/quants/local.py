@@ -8,13 +8,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self
 
 from suffice.errors import EngineCrashError, EngineError
+from suffice.loaders.answer_fields import whole_answer
 from suffice.loaders.items import item_hash
 from suffice.measure.engine.seam import EngineSettings
 from suffice.measure.engine.text_seam import ChoiceQuestion, Prompt
 from suffice.measure.limits import read_cpu_limits, read_memory_limits
 from suffice.model.answers import Answer, ChoiceLogprob, FinishReason
-from suffice.quants.respondent import AskOptions, different
+from suffice.quants.respondent import CUT_THOUGHT_NOTE, REASONING, THOUGHT_NOTE, AskOptions, different
 from suffice.quants.room import Memory, room_for
+from suffice.quants.thinking import HiddenMarks, opens_thought, split_thought
 from suffice.quants.tokens import TokenMaker, problem_of, template_hash
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from suffice.quants.tokens import TokenBook
 
 _FIRST_CONTEXT: Final = 256  # tokens, until it is known how many are needed
+_LAST_TOKENS: Final = 16  # of a prompt: more than the longest mark of a thought has
+_TOGETHER: Final = 32  # answers that wait for each other where marks of thoughts have no text
 _COMPANY: Final = 128  # questions that are always read together, also when a run goes on with some of them
 
 
@@ -65,6 +69,7 @@ class LocalRespondent:
         """
         self._engine, self._model, self._options = engine, model, options or AskOptions()
         self._notes: list[str] = []
+        self._thoughts = self._cut_thoughts = 0
         usable = read_memory_limits().usable_bytes if usable_bytes is None else usable_bytes
         self._memory = Memory(shape=model.shape, usable_bytes=usable)
         self._memory.check_weights(model.subject.name)
@@ -93,8 +98,10 @@ class LocalRespondent:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How it is asked."""
-        return tuple(dict.fromkeys(self._notes))
+        """How it is asked, and what was counted meanwhile."""
+        counts = {THOUGHT_NOTE: self._thoughts, CUT_THOUGHT_NOTE: self._cut_thoughts}
+        counted = [note.format(count) for note, count in counts.items() if count]
+        return tuple(dict.fromkeys([*self._notes, *counted]))
 
     @property
     def session(self) -> TextSession:
@@ -164,9 +171,43 @@ class LocalRespondent:
         prompts = [(asked, item, entry) for asked, item in todo.items() if isinstance(entry := entries[asked], Prompt)]
         if not prompts:
             return
+        marks = HiddenMarks(self._session)
+        together = _TOGETHER if marks else len(prompts)
+        for start in range(0, len(prompts), together):
+            yield from self._written_together(prompts[start : start + together], marks)
+
+    def _written_together(self, prompts: Sequence[tuple[str, Item, Prompt]], marks: HiddenMarks) -> Iterator[Answer]:
+        """Nothing else can be asked of the session while answers come, so that some have to wait for their text until all are there."""
+        opened = [self._opens_thought(entry) for _, _, entry in prompts]
+        late = []
         for found in self._session.answers(entry for _, _, entry in prompts):
-            asked, item, entry = prompts[found.index]
-            yield _text_answer(item, asked, entry, found)
+            if marks.are_in(found.tokens):
+                late.append(found)
+            else:
+                yield self._text_answer(*prompts[found.index], found, opened=opened[found.index])
+        for found in late:
+            shown = replace(found, text=marks.text_of(found.tokens, prompts[found.index][2].stops))
+            yield self._text_answer(*prompts[found.index], shown, opened=opened[found.index])
+
+    def _opens_thought(self, prompt: Prompt) -> bool:
+        return opens_thought(self._session.text_of(prompt.tokens[-_LAST_TOKENS:], special=True))
+
+    def _text_answer(self, asked: str, item: Item, prompt: Prompt, found: TextAnswer, *, opened: bool) -> Answer:
+        said = split_thought(found.text, opened=opened)
+        self._thoughts += said.thought
+        self._cut_thoughts += said.thought and not said.answer and found.finish is FinishReason.LENGTH
+        # Servers count the token that ends an answer. Of items with stops it is not known whether there was one.
+        ended = found.finish is FinishReason.STOP and not item.stop
+        return whole_answer(
+            Answer(
+                item_id=item.id,
+                item_hash=asked,
+                text=said.answer,
+                finish=found.finish,
+                tokens=len(found.tokens) + ended,
+                prompt_tokens=len(prompt.tokens),
+            )
+        )
 
     def _reopen(self, problem: str) -> str | None:
         """Start the engine again after it failed; None, or why that failed as well."""
@@ -231,6 +272,7 @@ class LocalRespondent:
         resolved = facts.session.resolved
         return {
             "asked": "engine",
+            "reasoning": REASONING,
             **self.book.settings,
             "engine": identity.name,
             "engine_version": identity.version,
@@ -266,15 +308,4 @@ def _choices_answer(item: Item, asked: str, question: ChoiceQuestion, logprobs: 
         finish=FinishReason.CHOICES,
         prompt_tokens=len(question.prefix),
         choices=tuple(ChoiceLogprob(total=math.fsum(values), tokens=len(values)) for values in logprobs),
-    )
-
-
-def _text_answer(item: Item, asked: str, prompt: Prompt, found: TextAnswer) -> Answer:
-    return Answer(
-        item_id=item.id,
-        item_hash=asked,
-        text=found.text,
-        finish=found.finish,
-        tokens=len(found.tokens),
-        prompt_tokens=len(prompt.tokens),
     )

@@ -43,7 +43,7 @@ def parties(reference: str, candidates: Sequence[str], recipes: Sequence[str] = 
     An address may name a model behind ``#``: ``http://localhost:11434/v1#qwen2.5:7b``.
 
     Raises:
-        UsageError: nothing to compare with, too much, or quantizations of a model that is no file here.
+        UsageError: nothing to compare with, too much, an address that is none, or quantizations of a model that is no file here.
     """
     first = _party(reference)
     others = [*map(_party, candidates), *(Party(name=recipe, recipe=recipe) for recipe in recipes)]
@@ -62,6 +62,10 @@ def _party(word: str) -> Party:
     if word.lower().startswith(_SCHEMES):
         address, _, model = word.partition("#")
         return Party(name=_server_name(address, model), url=address, model=model or None)
+    if "://" in word:
+        raise UsageError(
+            f"{_short(word.partition('://')[0])}://...: the address of a server begins with http:// or https://"
+        )
     path = Path(word)
     return Party(name=_short(path.stem), path=path)
 

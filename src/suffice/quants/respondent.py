@@ -22,6 +22,18 @@ if TYPE_CHECKING:
 
 DEFAULT_SLOTS: Final = 4
 DEFAULT_MAX_TOKENS: Final = 256
+REASONING: Final = "apart"
+"""The setting of whoever keeps what a model thinks before it answers apart, as :mod:`suffice.quants.thinking` does."""
+THOUGHT_NOTE: Final = "{} of its answers came with reasoning, which is kept apart and not scored"
+CUT_THOUGHT_NOTE: Final = "{} of its answers are empty because the model was still reasoning when its longest answer was reached: raise --max-tokens"
+LISTED_NOTE: Final = (
+    "choices are listed with letters and the letter that is written is read, of all models alike, and not weighed by log-probabilities, "
+    "which are not asked of a server"
+)
+"""For a comparison, not for one model: see :func:`comparison_notes`."""
+SERVER_SPEED_NOTE: Final = (
+    "the speed of a server is not measured here, and the demand's speed is not judged for it: suffice load does that"
+)
 _ASK_FOR_LETTER: Final = "Answer with the letter of the right choice, and nothing else."
 
 
@@ -93,3 +105,21 @@ def listed(item: Item) -> Item:
     messages = item.messages or (Message(role=Role.USER, content=item.prompt or ""),)
     last = replace(messages[-1], content=messages[-1].content.rstrip() + question)
     return replace(item, prompt=None, messages=(*messages[:-1], last))
+
+
+def comparison_notes(
+    items: Iterable[Item], options: AskOptions, *, has_server: bool, has_demand: bool
+) -> tuple[str, ...]:
+    """What has to be said once about how all models of a comparison are asked.
+
+    Args:
+        items: what they are asked.
+        options: as all are asked.
+        has_server: a server takes part.
+        has_demand: speed would be judged.
+    """
+    notes = {
+        LISTED_NOTE: options.choices_as_text and any(item.asks_choices for item in items),
+        SERVER_SPEED_NOTE: has_server and has_demand,
+    }
+    return tuple(note for note, holds in notes.items() if holds)

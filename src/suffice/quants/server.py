@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from suffice.load.endpoint import endpoint_of, key_from
 from suffice.load.runner import new_client
 from suffice.load.settings import Api
+from suffice.loaders.answer_fields import whole_answer
 from suffice.model.answers import Answer, FinishReason
 from suffice.model.items import Message, Role
 from suffice.model.quants import Subject, SubjectKind
-from suffice.quants.respondent import AskOptions, different, listed
-from suffice.quants.server_look import SEED, look, persistent
-from suffice.quants.server_wire import Trouble
+from suffice.quants.respondent import CUT_THOUGHT_NOTE, REASONING, THOUGHT_NOTE, AskOptions, different, listed
+from suffice.quants.server_look import SEED, look, model_name, persistent
+from suffice.quants.server_wire import Trouble, without_key
+from suffice.quants.thinking import opens_thought, split_thought
 from suffice.report.tables import one_line
 
 if TYPE_CHECKING:
@@ -33,10 +35,6 @@ if TYPE_CHECKING:
     from suffice.quants.server_look import Look
 
 KEY_VARIABLE: Final = "SUFFICE_API_KEY"
-CHOICES_NOTE: Final = (
-    "its choices are listed with letters and its answer is read: log-probabilities are not asked of a server; compare only models "
-    "that were asked the same way"
-)
 NO_COMPLETIONS_NOTE: Final = (
     "the server has no /completions: prompts are asked as the message of a user, through its chat template"
 )
@@ -44,6 +42,7 @@ NO_CHAT_NOTE: Final = (
     "the server has no /chat/completions: the messages of an item stand one after the other, with a blank line between"
 )
 NO_SEED_NOTE: Final = "the server takes no seed: temperature 0 alone makes its answers repeatable"
+OTHER_MODEL_NOTE: Final = "it was asked for the model {}, and says that another one answered: {}"
 PASSWORD_WARNING: Final = (
     f"the name and password in the URL are not sent; put a key into the environment variable {KEY_VARIABLE}"
 )
@@ -51,6 +50,7 @@ _PAUSES_S: Final = (0.5, 2.0)
 _CONNECT_S: Final = 10.0
 _MOST_NAME_CHARACTERS: Final = 200
 _MOST_REFUSALS: Final = 8  # in a row, after which a server is taken to have gone
+_MOST_OTHERS: Final = 3
 _BETWEEN_MESSAGES: Final = "\n\n"
 _FINISHES: Final = {"length": FinishReason.LENGTH, "stop": FinishReason.STOP}
 
@@ -105,19 +105,22 @@ class ServerRespondent:
         self._look = asyncio.run(self._first_look(endpoint, {self._way(item) for item in items}))
         self._endpoint = self._look.endpoint
         self._counts: Counter[str] = Counter()
+        self._others: dict[str, None] = {}  # names of models that answered in place of the one that was asked
         self._refused_in_a_row = 0
         self._fixed_notes = self._look_notes(items)
-        shown = one_line(self._endpoint.model or "a model without a name")[:_MOST_NAME_CHARACTERS]
+        shown = self._shown(self._endpoint.model or "a model without a name")
         parts = [self._endpoint.base, shown, self._look.fingerprint]
         self._subject = Subject(
-            name=name
-            or shown.removesuffix("/").rpartition("/")[2]
-            or shown,  # many are called by the path of their file
+            name=name or model_name(shown) or shown,  # many are called by the path of their file
             kind=SubjectKind.SERVER,
             place=self._endpoint.base,
             identity=" ".join(part for part in parts if part),
             warnings=tuple(warnings),
         )
+
+    def _shown(self, model: str) -> str:
+        """A model's name as the server writes it, fit to be shown."""
+        return one_line(without_key(model, self._endpoint))[:_MOST_NAME_CHARACTERS]
 
     async def _first_look(self, endpoint: Endpoint, wanted: set[Api]) -> Look:
         async with new_client(endpoint, _CONNECT_S) as client:
@@ -140,6 +143,7 @@ class ServerRespondent:
             "max_tokens": self._options.max_tokens,
             "temperature": 0,
             "seed": SEED if self._look.takes_seed else None,
+            "reasoning": REASONING,
             "slots": self._options.slots,
         }
 
@@ -148,10 +152,16 @@ class ServerRespondent:
         """How it is asked, and what was counted meanwhile."""
         words = {
             "retries": "further tries after a connection had failed, or the server was not ready: {}",
-            "reasoning": "{} of its answers came with reasoning, which is kept apart and not scored",
+            "reasoning": THOUGHT_NOTE,
+            "cut": CUT_THOUGHT_NOTE,
         }
         counted = [text.format(self._counts[name]) for name, text in words.items() if self._counts[name]]
-        return (*self._fixed_notes, *counted)
+        others = (
+            [OTHER_MODEL_NOTE.format(self._shown(self._endpoint.model or ""), ", ".join(self._others))]
+            if self._others
+            else []
+        )
+        return (*self._fixed_notes, *counted, *others)
 
     def ask(self, items: Sequence[Item]) -> Iterator[Answer]:
         """As many at a time as there are slots; see the seam."""
@@ -188,8 +198,22 @@ class ServerRespondent:
         self._refused_in_a_row = self._refused_in_a_row + 1 if is_gone else 0
         if reply.delta is None:
             return Answer(item_id=item.id, item_hash=asked, error=reply.detail)
-        self._counts["reasoning"] += bool(reply.delta.reasoning)
-        return _answer_of(item, asked, reply.delta, spent_s if self._options.slots == 1 and not retries else None)
+        self._note_model(reply.model)
+        answer = _answer_of(item, asked, reply.delta, spent_s if self._options.slots == 1 and not retries else None)
+        opened = endpoint.api is Api.COMPLETIONS and opens_thought(str(body.get("prompt")))
+        said = split_thought(without_key(answer.text or "", endpoint), opened=opened)
+        thought = said.thought or bool(reply.delta.reasoning)
+        self._counts["reasoning"] += thought
+        self._counts["cut"] += thought and not said.answer and answer.finish is FinishReason.LENGTH
+        return whole_answer(replace(answer, text=said.answer))
+
+    def _note_model(self, answered: str | None) -> None:
+        """Remember a model that answered and is not the one that was asked."""
+        wanted = self._endpoint.model
+        if answered is None or wanted is None or len(self._others) >= _MOST_OTHERS:
+            return
+        if model_name(answered).lower() != model_name(wanted).lower():
+            self._others[self._shown(answered)] = None
 
     def _way(self, item: Item) -> Api:
         """Which interface an item is for."""
@@ -224,7 +248,6 @@ class ServerRespondent:
     def _look_notes(self, items: Sequence[Item]) -> tuple[str, ...]:
         ways = {self._way(item) for item in items}
         notes = {
-            CHOICES_NOTE: any(item.asks_choices for item in items),
             NO_COMPLETIONS_NOTE: Api.COMPLETIONS in ways and not self._look.has_completions,
             NO_CHAT_NOTE: Api.CHAT in ways and not self._look.has_chat,
             NO_SEED_NOTE: not self._look.takes_seed,

@@ -21,12 +21,16 @@ if TYPE_CHECKING:
     from suffice.load.endpoint import Endpoint
 
 SEED: Final = 0
+_ENDING: Final = ".gguf"
 _FINGERPRINT_CHARACTERS: Final = 12
 _MISSING: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED)
 _REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _NOT_TAKEN: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 _OF_PROPS: Final = ("model_path", "build_info", "chat_template", "bos_token", "eos_token")
 _OF_MODEL: Final = ("id", "root", "max_model_len", "meta", "owned_by")
+_NO_NAMES: Final = frozenset(
+    {"", "default", "gpt-3.5-turbo", "local-model", "model", "none"}
+)  # what servers say that know none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +57,7 @@ async def look(
     entry = _entry(models, endpoint.model)
     if endpoint.model is None and isinstance(entry.get("id"), str):
         endpoint = replace(endpoint, model=entry["id"])
-    props = await look_at(client, endpoint, f"{endpoint.base.removesuffix('/v1')}/props") or {}
+    props = await _props(client, endpoint)
     is_llama_cpp = "build_info" in props and "default_generation_settings" in props
     found = {api: await _try(client, replace(endpoint, api=api), timeout_s, pauses_s) for api in sorted(wanted)}
     if wanted == {Api.COMPLETIONS} and found[Api.COMPLETIONS][0].status in _MISSING:
@@ -72,6 +76,30 @@ async def look(
         is_llama_cpp=is_llama_cpp,
         fingerprint=_fingerprint(told),
     )
+
+
+async def _props(client: httpx.AsyncClient, endpoint: Endpoint) -> dict[str, Any]:
+    return await look_at(client, endpoint, f"{endpoint.base.removesuffix('/v1')}/props") or {}
+
+
+async def served_by(client: httpx.AsyncClient, endpoint: Endpoint) -> str | None:
+    """The name of the model that a server serves, the one of the endpoint or the first that it lists; None where it does not tell.
+
+    Of a path the file is the name, without its ending.
+    """
+    entry = _entry(await look_at(client, endpoint, endpoint.models_url), endpoint.model)
+    props = await _props(client, endpoint)
+    for told in (entry.get("id"), entry.get("root"), props.get("model_alias"), props.get("model_path")):
+        name = model_name(told) if isinstance(told, str) else ""
+        if name.lower() not in _NO_NAMES:
+            return name
+    return None
+
+
+def model_name(told: str) -> str:
+    """What a server calls a model, without folders and the ending of a model file."""
+    name = told.strip().replace("\\", "/").rstrip("/").rpartition("/")[2]
+    return name[: -len(_ENDING)] if name.lower().endswith(_ENDING) else name
 
 
 def _entry(models: dict[str, Any] | None, name: str | None) -> dict[str, Any]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, quote
 
 import httpx
 
 from suffice.load.answer import Delta, NotTheProtocolError, error_in, read_event
 from suffice.load.sse import ServerEvent
 from suffice.load.transcript import MAX_DETAIL_CHARACTERS
+from suffice.loaders.strict_json import shown
 from suffice.report.tables import one_line
 from suffice.units import MIB
 
@@ -23,6 +26,12 @@ if TYPE_CHECKING:
 
 _MAX_BODY_BYTES: Final = 16 * MIB
 _PATIENCE_S: Final = 10.0
+_HIDDEN: Final = "[key]"
+_LEAST_SECRET_CHARACTERS: Final = 6
+_LEAST_SECRET_DIGITS: Final = 12
+_SECRET_NAME: Final = re.compile("key|token|code|sig|secret|pass|auth", re.IGNORECASE)
+_REASONING: Final = ("reasoning_content", "reasoning")
+_THOUGHTS: Final = ("thinking", "reasoning")  # types of parts
 _NOT_YET: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
@@ -34,13 +43,15 @@ class Trouble(StrEnum):
     STATUS = "status"
     TIMEOUT = "timeout"
     GARBAGE = "garbage"
+    NO_TEXT = "no text"  # an answer of the interface that says nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A server's answer, or what went wrong, in one line without secrets."""
+    """A server's answer, or what went wrong, in one line without secrets. ``model`` is who answered, where it says so."""
 
     delta: Delta | None = None
+    model: str | None = None
     trouble: Trouble | None = None
     detail: str = ""
     status: int | None = None
@@ -49,12 +60,7 @@ class Reply:
 async def ask_server(client: httpx.AsyncClient, endpoint: Endpoint, body: dict[str, Any], timeout_s: float) -> Reply:
     """Post a question and read the whole answer."""
     reply = await _exchange(client, endpoint, body, timeout_s)
-    return Reply(
-        delta=reply.delta,
-        trouble=reply.trouble,
-        detail=one_line(endpoint.without_secrets(reply.detail))[:MAX_DETAIL_CHARACTERS],
-        status=reply.status,
-    )
+    return replace(reply, detail=one_line(endpoint.without_secrets(reply.detail))[:MAX_DETAIL_CHARACTERS])
 
 
 async def _exchange(client: httpx.AsyncClient, endpoint: Endpoint, body: dict[str, Any], timeout_s: float) -> Reply:
@@ -111,25 +117,85 @@ def _reply(status: int, text: str) -> Reply:
         return Reply(trouble=kind, detail=f"status {status}: {said or text.strip() or 'no explanation'}", status=status)
     if said is not None:
         return Reply(trouble=Trouble.STATUS, detail=said, status=status)
-    delta = _delta_of(document)
-    if delta is None:
-        return Reply(trouble=Trouble.GARBAGE, detail="the answer is not one of the OpenAI interface", status=status)
-    return Reply(delta=delta, status=status)
+    return _answered(document, status)
 
 
-def _delta_of(document: object) -> Delta | None:
-    """The answer in a document, read as the one event of a stream: fields and dialects are the same but for the name "message"."""
+def _answered(document: object, status: int) -> Reply:
+    """The answer in a document."""
     choices = document.get("choices") if isinstance(document, dict) else None
-    if not isinstance(document, dict) or not isinstance(choices, list) or not choices:
-        return None
-    first = choices[0]
-    if not isinstance(first, dict) or not ("text" in first or isinstance(first.get("message"), dict)):
-        return None
-    event = {**document, "choices": [{**first, "delta": first.get("message")}]}
+    first = choices[0] if isinstance(choices, list) and choices else None
+    if (
+        not isinstance(document, dict)
+        or not isinstance(first, dict)
+        or not ("text" in first or isinstance(first.get("message"), dict))
+    ):
+        return _garbage(status)
+    message = first.get("message")
+    source = message if isinstance(message, dict) else first
+    text, thought = _parts(source.get("content", source.get("text")))
+    thought = "".join(filter(None, (thought, *(_parts(source.get(name))[0] for name in _REASONING))))
+    if text is None:
+        text, _ = _parts(source.get("refusal"))
+    if text is None and not thought and first.get("finish_reason") != "length":
+        return Reply(trouble=Trouble.NO_TEXT, detail=_why_no_text(source), status=status)
+    delta = {"content": text or "", "reasoning_content": thought}
+    event = {**document, "choices": [{"delta": delta, "finish_reason": first.get("finish_reason")}]}
+    model = document.get("model")
     try:
-        return read_event(ServerEvent(data=json.dumps(event)))
+        found = read_event(ServerEvent(data=json.dumps(event)))  # its fields and dialects are those of a stream's event
     except NotTheProtocolError:
-        return None
+        return _garbage(status)
+    return Reply(delta=found, model=model if isinstance(model, str) and model else None, status=status)
+
+
+def _garbage(status: int) -> Reply:
+    return Reply(trouble=Trouble.GARBAGE, detail="the answer is not one of the OpenAI interface", status=status)
+
+
+def _parts(value: object) -> tuple[str | None, str]:
+    """A text, whole or in a list of parts, and the thoughts among these; None where no text is there, which an empty one is not."""
+    if isinstance(value, str):
+        return value, ""
+    texts, thoughts = [], []
+    for part in value if isinstance(value, list) else ():
+        kind = part.get("type", "text") if isinstance(part, dict) else None
+        text = part if isinstance(part, str) else part.get("text") if isinstance(part, dict) else None
+        if kind in _THOUGHTS:
+            thoughts.append(_parts(part.get("thinking", part.get("text")))[0] or "")
+        elif isinstance(text, str):
+            texts.append(text)
+    return "".join(texts) if texts else None, "".join(thoughts)
+
+
+def _why_no_text(source: dict[str, Any]) -> str:
+    if source.get("tool_calls"):
+        return "the model called a tool instead of giving an answer"
+    name = "content" if "content" in source or "role" in source else "text"
+    value = source.get(name)
+    kind = "null" if value is None else "a list without a text" if isinstance(value, list) else f"{shown(value)}"
+    return f"the answer has no text: '{name}' is {kind}"
+
+
+def without_key(text: str, endpoint: Endpoint) -> str:
+    """A model's words with the key taken out, which some servers repeat; a word that only stands for a key is left where it stands.
+
+    Servers that need no key are given one all the same (``none``, ``ollama``), and an answer may hold that word or number.
+    """
+    named = parse_qsl(endpoint.query)
+    secrets = [value for name, value in named if _is_secret(value) and _SECRET_NAME.search(name)]
+    if endpoint.key is not None:
+        text = text.replace(f"Bearer {endpoint.key}", f"Bearer {_HIDDEN}")
+        secrets += [endpoint.key] if _is_secret(endpoint.key) else []
+    for secret in secrets:
+        for form in (secret, quote(secret)):
+            text = text.replace(form, _HIDDEN)
+    return text
+
+
+def _is_secret(value: str) -> bool:
+    if len(value) < _LEAST_SECRET_CHARACTERS or value.isalpha():
+        return False
+    return not value.isdecimal() or len(value) >= _LEAST_SECRET_DIGITS
 
 
 async def look_at(client: httpx.AsyncClient, endpoint: Endpoint, url: str) -> dict[str, Any] | None:

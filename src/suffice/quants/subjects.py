@@ -45,14 +45,19 @@ def local_model(path: Path, *, name: str | None = None, subject: Subject | None 
     template = read_chat_template(found.path)
     if subject is None:
         subject = Subject(
-            name=name or found.path.stem,
+            name=name or _written(found.path.stem),
             kind=SubjectKind.FILE,
-            place=str(path),
+            place=_written(str(path)),
             identity=file_identity(found),
             quantization=quantization_of(found.path, found.shape),
             file_bytes=found.shape.file_bytes,
         )
     return LocalModel(path=found.path, subject=subject, template=template, shape=found.shape)
+
+
+def _written(name: str) -> str:
+    """A file's name as it can be kept: bytes that are no UTF-8 are replaced."""
+    return name.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="replace")
 
 
 def quantization_of(path: Path, shape: ModelShape) -> str | None:

@@ -36,13 +36,32 @@ def check_quants(record: QuantsRecord, *, source: str) -> None:
         _check_known((one.subject for one in record.measured), names, "a speed", source)
     for distance in record.distances:
         _check_distance(distance, source)
+    _check_identities(record, source)
     _check_once((one.subject for one in record.measured), "speed of", source)
     for measured in record.measured:
-        path = PurePosixPath(measured.record)
-        if path.is_absolute() or ".." in path.parts or "\\" in measured.record or ":" in measured.record:
-            raise RecordError(
-                f"{source}: the run record {_shown(measured.record)} is not beside the comparison; it was edited"
-            )
+        _check_beside(measured.record, "run record", source)
+    answers = record.settings.get("answers")
+    for place in answers.values() if isinstance(answers, dict) else ():
+        _check_beside(str(place), "answers file", source)
+
+
+def _check_beside(place: str, what: str, source: str) -> None:
+    path = PurePosixPath(place)
+    if path.is_absolute() or ".." in path.parts or "\\" in place or ":" in place:
+        raise RecordError(f"{source}: the {what} {_shown(place)} is not beside the comparison; it was edited")
+
+
+def _check_identities(record: QuantsRecord, source: str) -> None:
+    """A distance says of which files it is: they are those of the models that are there."""
+    identities = {model.subject.name: model.subject.identity for model in record.models}
+    for one in record.distances:
+        told = {"reference": record.reference.subject.identity, "candidate": identities.get(one.candidate)}
+        for what, identity in told.items():
+            said = one.settings.get(what, identity)
+            if identity is not None and said != identity:
+                raise RecordError(
+                    f"{source}: the distance of {_shown(one.candidate)} is of another {what} than the one that is compared; it was edited"
+                )
 
 
 def _check_once(names: Iterable[str], what: str, source: str) -> None:

@@ -36,6 +36,7 @@ class _Task(_Row):
     cluster: str
     kind: ScoreKind | None
     is_labelled: bool
+    choices: Annotated[int, Field(ge=1)] | None = None
 
 
 class _Outcome(_Row):

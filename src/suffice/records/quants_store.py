@@ -49,8 +49,10 @@ def save_quants(record: QuantsRecord, path: Path) -> None:
 
     Raises:
         OutputError: it cannot be written.
-        RecordError: a number in it is none, or a text cannot be written; nothing is changed on disk.
+        RecordError: a number in it is none, a text cannot be written, or it contradicts itself, so that nobody could read it; nothing
+            is changed on disk.
     """
+    check_quants(record, source=f"the comparison cannot be kept in {path}")
     try:
         content = quants_to_json(record).encode()
     except (ValueError, TypeError) as error:

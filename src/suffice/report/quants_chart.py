@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from suffice.decide.quants_speed import Front
 from suffice.decide.quants_words import score_word
+from suffice.errors import OutputError
 from suffice.report.pictures import drawing, save
 from suffice.report.tables import one_line, shortened
 
@@ -40,25 +41,38 @@ class _Point:
     x: tuple[float, float, float]
     y: tuple[float, float, float]
     dominated: bool
+    busy: bool
 
 
-def write_quants_chart(path: Path, conclusions: Conclusions, need_tokens_per_second: float | None = None) -> None:
+def is_drawable(conclusions: Conclusions) -> bool:
+    """Whether there is a model of which both decode speed and score are known."""
+    return bool(_points(conclusions))
+
+
+def write_quants_chart(
+    path: Path, conclusions: Conclusions, need_tokens_per_second: float | None = None, margin: float = 1.0
+) -> None:
     """Decode speed against mean score with their intervals; the policy's floor and the needed speed are lines.
 
-    Models of which speed or score is unknown are not drawn, and counted in the title.
+    Models of which speed or score is unknown are not drawn, and counted in the title; those that were measured on a busy machine are hollow.
 
     Args:
         path: ends with .svg or .png.
         conclusions: what is drawn.
         need_tokens_per_second: the demand's decode rate; None: nobody said.
+        margin: the demand's; a second line stands at the need times this.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: it cannot be written, or there is nothing to draw (:func:`is_drawable`).
     """
     from matplotlib import rc_context  # noqa: PLC0415  # an optional extra, and slow to import
 
+    if not is_drawable(conclusions):
+        raise OutputError(
+            f"{path} is not written: of no model both decode speed and score are known, so there is nothing to draw"
+        )
     with drawing(), rc_context({"svg.hashsalt": "suffice"}):  # the same names of shapes for the same figure
-        save(_figure(conclusions, need_tokens_per_second), path)
+        save(_figure(conclusions, need_tokens_per_second, margin), path)
 
 
 def _points(conclusions: Conclusions) -> list[_Point]:
@@ -77,12 +91,13 @@ def _points(conclusions: Conclusions) -> list[_Point]:
                 ),
                 y=(model.mean, model.mean, model.mean) if ends is None else (ends.low, model.mean, ends.high),
                 dominated=front.standing is Front.DOMINATED,
+                busy=speed.disturbed is True,
             )
         )
     return points
 
 
-def _figure(conclusions: Conclusions, need: float | None) -> Figure:
+def _figure(conclusions: Conclusions, need: float | None, margin: float = 1.0) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415  # an optional extra, and slow to import
 
     points = _points(conclusions)
@@ -90,7 +105,9 @@ def _figure(conclusions: Conclusions, need: float | None) -> Figure:
     axes = figure.subplots()
     for point in points:
         _draw(axes, point)
-    _lines(axes, conclusions.quality.policy.floor, need)
+    _lines(axes, conclusions.quality.policy.floor, need, margin)
+    if any(point.busy for point in points):
+        axes.plot([], [], "o", color=_FRONT, markerfacecolor="none", label="hollow: busy machine, at least this fast")
     binary = all(model.is_binary for model in conclusions.quality.models)
     axes.set_xlabel("decode, tokens/s of one stream (95 % interval)")
     axes.set_ylabel(f"{score_word(is_binary=binary)} ({conclusions.quality.policy.confidence:.0%} interval)")
@@ -119,14 +136,28 @@ def _draw(axes: Axes, point: _Point) -> None:
         "xerr": ([max(0.0, x - x_low)], [max(0.0, x_high - x)]),
         "yerr": ([max(0.0, y - y_low)], [max(0.0, y_high - y)]),
     }
-    axes.errorbar([x], [y], **errors, fmt="o", color=colour, ecolor=colour, elinewidth=1, capsize=3, alpha=0.9)
+    axes.errorbar(
+        [x],
+        [y],
+        **errors,
+        fmt="o",
+        color=colour,
+        ecolor=colour,
+        elinewidth=1,
+        capsize=3,
+        alpha=0.9,
+        mfc="none" if point.busy else colour,
+    )
 
 
-def _lines(axes: Axes, floor: float | None, need: float | None) -> None:
+def _lines(axes: Axes, floor: float | None, need: float | None, margin: float) -> None:
     if floor is not None and floor > 0:
         axes.axhline(floor, color=_LIMIT, linestyle="--", label=f"floor {100 * floor:.4g} %")
     if need is not None:
         axes.axvline(need, color=_LIMIT, label=f"need {need:.4g} tokens/s")
+    if need is not None and margin > 1:
+        with_margin = f"with the margin of {margin:g}: {need * margin:.4g} tokens/s"
+        axes.axvline(need * margin, color=_LIMIT, linestyle=":", label=with_margin)
 
 
 def _keep_in_range(axes: Axes) -> None:

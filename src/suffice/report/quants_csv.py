@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from suffice.decide.quants_conclusion import Conclusions
     from suffice.model.quants import Outcome, Task
 
+CSV_MARK: Final = "suffice quants"
+"""The first cell of a header begins with it, so that a later table knows that it may replace an earlier one."""
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n", "|", "%")
 
 
@@ -20,7 +22,7 @@ def quants_csv(conclusions: Conclusions) -> str:
     """A row for each item: its id, group, kind, and the score and answer of each model; unknown is empty."""
     record = conclusions.record
     names = [model.subject.name for model in record.models]
-    header = ["id", "group", "kind", "labelled"]
+    header = [f"{CSV_MARK}: id", "group", "kind", "labelled"]
     header += [f"{name}: {what}" for name in names for what in ("score", "answer", "reason", "cut off")]
     outcomes = zip(*(model.outcomes for model in record.models), strict=True)
     rows = (
@@ -32,7 +34,7 @@ def quants_csv(conclusions: Conclusions) -> str:
 
 def quants_flips_csv(conclusions: Conclusions) -> str:
     """A row for each flip of each candidate, with both scores and both answers."""
-    header = ["candidate", "id", "group", "kind", "reference's score", "candidate's score"]
+    header = [f"{CSV_MARK}: candidate", "id", "group", "kind", "reference's score", "candidate's score"]
     header += ["reference's answer", "candidate's answer"]
     rows = (
         [

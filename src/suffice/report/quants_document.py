@@ -73,7 +73,11 @@ def _model(model: ModelQuality, subject: Subject) -> dict[str, Any]:
         "scored": model.scored,
         "unscored": [{"reason": reason, "items": count} for reason, count in model.unscored],
         "errors": model.errors,
+        "empty": model.empty,
         "cut_off": model.cut,
+        "answers_by_kind": [
+            {**asdict(one), "kind": None if one.kind is None else one.kind.value} for one in model.kinds
+        ],
         "reaches_floor": _judgement(model.floor),
         "warnings": list(subject.warnings),
     }
@@ -91,6 +95,9 @@ def _candidate(look: CandidateQuality) -> dict[str, Any]:
         "p_fails": look.p_no,
         "items_enough": look.items_enough,
         "then": None if look.then is None else look.then.value,
+        "then_by": None if look.then_by is None else look.then_by.value,
+        "loss_reached": look.loss_reached,
+        "floor_reached": look.floor_reached,
         "loses_at_most": None if look.non_inferior is None else _judgement(look.non_inferior.alone),
         "equivalent": _judgement(look.equivalence),
         "reaches_floor": _judgement(look.floor),
@@ -126,6 +133,8 @@ def _kind(one: KindFigures) -> dict[str, Any]:
         **_paired(one.paired),
         "p_holm": one.p_holm,
         "direction": one.direction.value,
+        "chance": one.chance,
+        "reference_at_chance": one.reference_at_chance,
     }
 
 
@@ -159,6 +168,7 @@ def _speed(one: SpeedFigures, front: FrontRow) -> dict[str, Any]:
     return {
         "decode_tokens_per_second": None if one.decode is None else one.decode.point,
         "decode": None if one.decode is None else asdict(one.decode),
+        "decode_depth": one.decode_depth,
         "decode_ratio": None if one.decode_ratio is None else asdict(one.decode_ratio),
         "prefill_tokens_per_second": None if one.prefill is None else one.prefill.point,
         "prefill": None if one.prefill is None else asdict(one.prefill),

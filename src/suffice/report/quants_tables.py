@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.decide.quants_speed import Front
 from suffice.decide.quants_types import Finding
-from suffice.decide.quants_words import difference_text, percent, points, score_word, share_text
+from suffice.decide.quants_words import counted, difference_text, percent, points, score_word, share_text
 from suffice.report.tables import one_line, shortened
 from suffice.units import format_bytes, format_memory
 
@@ -16,16 +16,15 @@ if TYPE_CHECKING:
     from suffice.decide.quants_distance import DistanceFigures
     from suffice.decide.quants_speed import Rate, Ratio
     from suffice.decide.quants_types import Agreement, CandidateQuality, Flip, ModelQuality
+    from suffice.model.items import ScoreKind
     from suffice.model.quants import Outcome
     from suffice.stats.documents import DocumentMean
 
 MOST_FLIPS: Final = 20
 _NAME_CHARACTERS: Final = 40
 _ANSWER_CHARACTERS: Final = 60
-_SHOWN_REASONS: Final = 3
 _LEAST_P: Final = 0.0001
 _UNKNOWN: Final = "unknown"
-_ALIKE: Final = 0.9  # share of equal choices that a reader expects of a candidate that passes
 Rows = list[list[str]]
 
 
@@ -54,17 +53,44 @@ def model_rows(conclusions: Conclusions) -> Rows:
         "scored",
         "no score",
         "errors",
+        "empty",
         "cut off",
     ]
     has_floor = any(model.floor is not None for model in quality.models)
     rows = [header + (["reaches the floor"] if has_floor else [])]
     for model in quality.models:
         row = [name_text(model.name), *_score_cells(model)]
-        row += [f"{model.scored:,}", f"{model.labelled - model.scored:,}", f"{model.errors:,}", f"{model.cut:,}"]
+        row += [f"{model.scored:,}", f"{model.labelled - model.scored:,}", f"{model.errors:,}"]
+        row += [f"{model.empty:,}", f"{model.cut:,}"]
         if has_floor:
-            row.append(_UNKNOWN if model.floor is None else model.floor.decision.value)
+            row.append(_floor_cell(conclusions, model))
         rows.append(row)
     return rows
+
+
+def _floor_cell(conclusions: Conclusions, model: ModelQuality) -> str:
+    """A candidate's as it was decided beside the others, the reference's alone."""
+    look = next((one for one in conclusions.quality.candidates if one.name == model.name), None)
+    if look is not None and look.floor is not None:
+        return {True: "yes", False: "no", None: "not enough items"}[look.floor_reached]
+    return _UNKNOWN if model.floor is None else model.floor.decision.value
+
+
+def answer_rows(conclusions: Conclusions) -> Rows:
+    """How many answers of each kind were empty or cut off, where any was."""
+    rows = [["model", "kind", "answers", "empty", "cut off"]]
+    rows += [
+        [name_text(model.name), kind_text(one.kind), f"{one.answers:,}", f"{one.empty:,}", f"{one.cut:,}"]
+        for model in conclusions.quality.models
+        for one in model.kinds
+        if one.empty or one.cut
+    ]
+    return rows
+
+
+def kind_text(kind: ScoreKind | None) -> str:
+    """A kind of score for a reader."""
+    return "scored elsewhere" if kind is None else kind.value
 
 
 def _score_cells(model: ModelQuality) -> list[str]:
@@ -94,7 +120,7 @@ def candidate_rows(conclusions: Conclusions) -> Rows:
                 f"{figures.gained:,}",
                 f"{figures.lost:,}",
                 f"{figures.summary.items:,}",
-                "not asked" if judged is None else judged.decision.value,
+                "not asked" if judged is None else {True: "yes", False: "no", None: "not shown"}[look.loss_reached],
                 found_text(look),
             ]
         )
@@ -118,7 +144,7 @@ def kind_rows(conclusions: Conclusions) -> Rows:
         rows += [
             [
                 name_text(look.name),
-                "scored elsewhere" if one.kind is None else one.kind.value,
+                kind_text(one.kind),
                 difference_text(one.paired),
                 p_text(one.p_holm),
                 f"{one.paired.summary.items:,}",
@@ -144,7 +170,7 @@ def _agreement_cells(agreement: Agreement) -> list[str]:
     place = ""
     if agreement.divergence_characters is not None:
         share = agreement.divergence_share
-        place = f"after {agreement.divergence_characters:.4g} characters" + (
+        place = f"after {counted(agreement.divergence_characters, 'character')}" + (
             "" if share is None else f", {percent(share)} of the shorter"
         )
     length = ""
@@ -152,6 +178,7 @@ def _agreement_cells(agreement: Agreement) -> list[str]:
         ends = agreement.length_interval
         length = f"{agreement.length_ratio:.3f} of the reference's {agreement.length_unit}"
         length += "" if ends is None else f" ({ends.low:.3f} to {ends.high:.3f})"
+        length = "unknown: every answer was cut off" if agreement.all_cut else length
     return [
         "" if agreement.identical is None else share_text(agreement.identical),
         "" if agreement.same_choice is None else share_text(agreement.same_choice),
@@ -170,7 +197,7 @@ def distance_rows(conclusions: Conclusions) -> Rows:
 def _distance_row(one: DistanceFigures) -> list[str]:
     same = one.same_top_interval
     p99 = f"{one.p99:.3g}" + (
-        f" (no interval: {one.p99_shortage or 'unknown'})"
+        f" (no interval: {_of_documents(one.p99_shortage)})"
         if one.p99_low is None or one.p99_high is None
         else f" ({one.p99_low:.3g} to {one.p99_high:.3g})"
     )
@@ -182,7 +209,7 @@ def _distance_row(one: DistanceFigures) -> list[str]:
         name_text(one.candidate) + (" (itself)" if one.is_self else ""),
         _mean_text(one.divergence),
         p99,
-        f"{one.largest:.3g}, more in at most {percent(one.documents_above_largest)} of documents",
+        f"{one.largest:.3g}",
         percent(one.same_top) + ("" if same is None else f" ({percent(same.low)} to {percent(same.high)})"),
         " -> ".join(perplexities),
         _UNKNOWN if one.perplexity_ratio is None else _mean_text(one.perplexity_ratio, "{:.4f}"),
@@ -190,10 +217,41 @@ def _distance_row(one: DistanceFigures) -> list[str]:
     ]
 
 
+def _of_documents(shortage: str | None) -> str:
+    """Why there is no interval: what is counted here are documents, whatever it is elsewhere."""
+    return "unknown" if shortage is None else shortage.replace("items", "documents").replace("groups", "documents")
+
+
+def distance_note(conclusions: Conclusions) -> str:
+    """What can be said of a largest divergence: how many further documents may hold a larger one."""
+    if not conclusions.distances:
+        return ""
+    one = conclusions.distances[0]
+    return (
+        f"nats per token, of {counted(one.documents, 'document')} and {counted(one.tokens, 'token')}; with {conclusions.quality.policy.confidence:.0%} "
+        f"confidence at most {percent(one.documents_above_largest)} of further documents hold a larger divergence than the largest here"
+    )
+
+
+def speed_note(conclusions: Conclusions) -> str:
+    """At which depth decode was measured, and what the ratios are."""
+    depths = sorted({one.decode_depth for one in conclusions.speeds if one.decode_depth is not None})
+    parts = []
+    if depths:
+        at = " and ".join(f"{depth:,.0f}" for depth in depths)
+        parts.append(f"decode with {at} tokens in the cache; a verdict takes it at the demand's depth, with more range")
+    ratios = [
+        ratio for one in conclusions.speeds for ratio in (one.decode_ratio, one.prefill_ratio) if ratio is not None
+    ]
+    if any(ratio.by_rounds for ratio in ratios):
+        parts.append("ratios are within rounds, side by side, and need not be the quotient of the two rates")
+    return "; ".join(parts)
+
+
 def _mean_text(mean: DocumentMean, form: str = "{:.3g}") -> str:
     text = form.format(mean.value)
     if mean.interval is None:
-        return text if mean.value == 0 else f"{text} (no interval: {mean.shortage})"
+        return text if mean.value == 0 else f"{text} (no interval: {_of_documents(mean.shortage)})"
     return f"{text} ({form.format(mean.interval.low)} to {form.format(mean.interval.high)})"
 
 
@@ -264,32 +322,3 @@ def answer_text(outcome: Outcome) -> str:
     if not outcome.text.strip():
         return "(empty)"
     return shortened(one_line(outcome.text.strip()), _ANSWER_CHARACTERS)
-
-
-def marks(conclusions: Conclusions) -> list[str]:
-    """What qualifies the tables: warnings and notes of the models, and why scores are unknown."""
-    found = [*conclusions.record.notes, *conclusions.quality.notes]
-    for model, quality, speed in zip(
-        conclusions.record.models, conclusions.quality.models, conclusions.speeds, strict=True
-    ):
-        own = [*model.subject.warnings, *model.notes, *speed.marks]
-        own += [f"no score on {count:,} items: {reason}" for reason, count in quality.unscored[:_SHOWN_REASONS]]
-        if len(quality.unscored) > _SHOWN_REASONS:
-            others = sum(count for _, count in quality.unscored[_SHOWN_REASONS:])
-            own.append(f"no score on {others:,} more items, for other reasons")
-        found += [f"{quality.name}: {mark}" for mark in own]
-    found += [mark for look in conclusions.quality.candidates for mark in _choice_marks(look)]
-    kept = max((look.left_out.count for look in conclusions.quality.candidates), default=0)
-    if kept:
-        found.append("items without a pair of scores are left out of differences, and counted")
-    return found
-
-
-def _choice_marks(look: CandidateQuality) -> list[str]:
-    """A pass beside choices that are shown to be other ones: scores of a model that guesses hide what a candidate changed."""
-    same = None if look.agreement is None else look.agreement.same_choice
-    if look.decision != "passes" or same is None or same.interval is None or same.interval.high >= _ALIKE:
-        return []
-    other = f"{percent(1 - same.value)} of {same.items:,} items"
-    what = f"its score passes, and yet it takes another choice than the reference on {other}"
-    return [f"{look.name}: {what}: look at the flips before relying on the score"]

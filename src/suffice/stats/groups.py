@@ -6,7 +6,7 @@ for paired shares Eliasziw and Donner, Statistics in Medicine 10, 1991, and Obuc
 is then made from the effective numbers, items over design effect, with Student's t on the effective number of groups less one.
 
 Where few items differ, the variance between groups is hardly known, and zero where none does. It is therefore drawn towards the worst
-case, groups whose items are all alike, by ``EXTRA_ITEMS`` differing items that were never seen. How many is a choice made by simulated
+case, groups whose items are all alike, by some differing items that were never seen. How many is a choice made by simulated
 coverage (``benchmarks/interval_coverage.py``).
 """
 
@@ -20,11 +20,18 @@ if TYPE_CHECKING:
 
 LEAST_GROUPS: Final = 5
 LEAST_EFFECTIVE_GROUPS: Final = 3.0  # one document with most of the items makes five documents no five documents
-EXTRA_ITEMS_ALONE: Final = 1.0
-EXTRA_ITEMS_GROUPED: Final = 2.0
+EXTRA_ITEMS_SHARE: Final = 2.0
+EXTRA_ITEMS_PAIRED: Final = 4.0  # a few documents that are lost as a whole make the more uneven a sum
 # Taken off every distance from a hypothesis, in effective items: three quarters of the usual half. Without it the one-sided error of few
 # differing items reaches 9 % instead of 5 %; with all of a half, intervals are wider than need be.
 CORRECTION: Final = 0.375
+# The same in groups: documents that are lost as a whole are of unlike size, which makes few of them the more uneven.
+CORRECTION_GROUPED: Final = 0.75
+
+
+def correction_of(groups: int | None) -> float:
+    """What is taken off a distance, in effective items; ``groups`` None: items are independent."""
+    return CORRECTION if groups is None else CORRECTION_GROUPED
 
 
 class Shortage(StrEnum):
@@ -63,19 +70,19 @@ def shortage_of(sizes: Sequence[float], *, grouped: bool) -> Shortage | None:
 
 
 def design_effect(
-    residuals: Sequence[float], sizes: Sequence[float], *, independent_variance: float, largest: float, grouped: bool
+    residuals: Sequence[float], sizes: Sequence[float], *, independent_variance: float, extra: float
 ) -> float:
     """The variance of the total between groups over that of independent items, drawn towards groups of items that are all alike.
+
+    At least 1: items of one group that are less alike than by chance are a chance, too.
 
     Args:
         residuals: of each group, its total less what the overall mean gives it.
         sizes: items of each group.
-        independent_variance: the variance of the total if each item on its own were 0 or 1 (or minus 1, in a difference).
-        largest: how large one unseen value may be; 1 for right and wrong.
-        grouped: whether groups hold more than one item.
+        independent_variance: the variance of the total if all items were independent.
+        extra: how many unseen items that are all alike are added.
     """
     number = effective_groups(sizes)
-    extra = EXTRA_ITEMS_GROUPED if grouped else EXTRA_ITEMS_ALONE
     alike = sum(size * size for size in sizes) / sum(sizes)  # items in the group of an average item
     between = sum(value * value for value in residuals) * number / (number - 1)
-    return (between + extra * alike * largest * largest) / (independent_variance + extra * largest)
+    return max(1.0, (between + extra * alike) / (independent_variance + extra))

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from suffice.stats.groups import CORRECTION, Shortage
+from suffice.stats.groups import Shortage, correction_of
 from suffice.stats.intervals import DEFAULT_LEVEL
-from suffice.stats.paired import difference_interval, p_above, p_below
+from suffice.stats.paired import difference_interval, p_above, p_below, whole_difference
 from suffice.stats.score import paired_variance, quantile_of
-from suffice.stats.shares import p_share_above, share_bounds
+from suffice.stats.shares import p_share_above, p_share_below, share_bounds, share_variance
 
 if TYPE_CHECKING:
     from suffice.stats.paired import PairedSummary
@@ -161,17 +161,11 @@ def above_floor(
     """
     _check(floor, confidence, power)
     bounds = share_bounds(summary, confidence)
-    p_yes = p_share_above(summary, floor)
-    p_no = None if p_yes is None else 1 - p_yes
+    p_yes, p_no = p_share_above(summary, floor), p_share_below(summary, floor)
     decision = _decide(p_yes, p_no, 1 - confidence)
     needed = None
     if decision is Decision.NOT_ENOUGH and summary.shortage is None:
-        scale = summary.design_effect
-        needed = _scaled(
-            distance=abs(summary.share - floor) / scale,
-            variance=floor * (1 - floor) / scale,
-            quantiles=_quantiles(confidence, power, summary.degrees_of_freedom),
-        )
+        needed = _items_for_floor(summary, floor, confidence, power)
     return Judgement(
         question=Question.ABOVE_FLOOR,
         decision=decision,
@@ -187,7 +181,25 @@ def above_floor(
         then=None if needed is None else _direction(summary.share > floor),
         power=power,
         shortage=summary.shortage,
-        method="Wilson score with correction 3/8",
+        method="exact binomial" if summary.is_exact else "Wilson score with a correction",
+    )
+
+
+def _items_for_floor(summary: ShareSummary, floor: float, confidence: float, power: float) -> int | None:
+    """As :func:`items_to_decide`; exact where all items, or none, are right."""
+    if summary.is_exact and summary.variance == 0:
+        alike = math.log(floor if summary.total else 1 - floor)  # of the chance that one more item is like the others
+        return math.ceil(math.log(1 - confidence) / alike)
+    scale = summary.design_effect
+    return _scaled(
+        distance=abs(summary.share - floor) / scale,
+        spread=_spread(
+            share_variance(summary, floor) / scale,
+            summary.variance / scale,
+            (confidence, power),
+            summary.degrees_of_freedom,
+        ),
+        correction=correction_of(summary.groups),
     )
 
 
@@ -196,34 +208,36 @@ def items_to_decide(
 ) -> int | None:
     """The items with which a difference like the observed one is told from ``limit`` at the chance ``power``.
 
-    The observed shares of items gained and lost are taken for the true ones, and their spread for that under the hypothesis (Nam,
-    Biometrics 53, 1997, has the formula; the larger of its two variances is used for both, which asks for a few items more). Groups are
-    taken to stay as large as they are. None with a shortage, where the difference is the limit itself, and beyond ten million.
+    The observed shares of items gained and lost are taken for the true ones; their spread is that under the hypothesis for the level and
+    that seen for the power (Nam, Biometrics 53, 1997). So two models that never differ need no more items than it takes to show it. Groups
+    are taken to stay as large as they are. None with a shortage, where the difference is the limit itself, and beyond ten million.
     """
     if summary.shortage is not None:
         return None
-    scale = summary.design_effect
-    effective = summary.items / scale
-    variance = paired_variance(summary.gained / scale, summary.lost / scale, effective, limit) / effective
+    scale, items = summary.design_effect, summary.items
+    gained, lost = summary.whole_gained / items, summary.whole_lost / items
+    supposed = paired_variance(gained, lost, 1.0, whole_difference(summary, limit))
+    seen = max(0.0, gained + lost - (gained - lost) * (gained - lost))
     return _scaled(
         distance=abs(summary.difference - limit) / scale,
-        variance=variance / scale,
-        quantiles=_quantiles(confidence, power, summary.degrees_of_freedom),
+        spread=_spread(supposed / scale, seen / scale, (confidence, power), summary.degrees_of_freedom),
+        correction=correction_of(summary.groups),
     )
 
 
-def _scaled(*, distance: float, variance: float, quantiles: float) -> int | None:
-    """The least n with ``n * distance - correction >= quantiles * sqrt(n * variance)``: a quadratic in the root of n."""
+def _scaled(*, distance: float, spread: float, correction: float) -> int | None:
+    """The least n with ``n * distance - correction >= spread * sqrt(n)``: a quadratic in the root of n."""
     if distance <= 0:
         return None
-    spread = quantiles * math.sqrt(variance)
-    root = (spread + math.sqrt(spread * spread + 4 * distance * CORRECTION)) / (2 * distance)
+    root = (spread + math.sqrt(spread * spread + 4 * distance * correction)) / (2 * distance)
     items = root * root
     return math.ceil(items) if items <= MOST_ITEMS else None
 
 
-def _quantiles(confidence: float, power: float, freedom: float | None) -> float:
-    return quantile_of(confidence, freedom) + quantile_of(power, freedom)
+def _spread(supposed: float, seen: float, levels: tuple[float, float], freedom: float | None) -> float:
+    """Quantile times standard deviation of an item, of the level under the hypothesis and of the power as it was seen."""
+    confidence, power = levels
+    return quantile_of(confidence, freedom) * math.sqrt(supposed) + quantile_of(power, freedom) * math.sqrt(seen)
 
 
 def _bounds(summary: PairedSummary, confidence: float) -> tuple[float | None, float | None]:

@@ -1,9 +1,12 @@
 """The difference of two models on the same items, with an interval: right or wrong, or graded from 0 to 1, alone or in groups.
 
-One method for all four cases: Tango's score statistic (``suffice.stats.score``) on effective numbers of items gained and lost. Graded
-scores enter by the sums of what was gained and lost; their design effect (``suffice.stats.groups``), below 1 for small differences, sets
-the scale. Chosen by simulated coverage against the percentile, BCa and studentized bootstrap, all of which cover too little where few
-items differ or groups are few; the tables are in ``docs/quality-statistics.md``, made by ``benchmarks/interval_coverage.py``.
+One method for all four cases: Tango's score statistic (``suffice.stats.score``) on effective numbers of items gained and lost, of which a
+group's design effect (``suffice.stats.groups``) takes its part. Graded scores enter by their *whole items*: the sums of squares of what
+was gained and lost, which for right and wrong are the numbers of items. A hypothesis is then as far from the whole items as it is from the
+difference. So graded items have the interval of right and wrong ones with the same second moments, and what was not seen may always be an
+item that is lost altogether, however many small differences hide it. Chosen by simulated coverage against the percentile, BCa and
+studentized bootstrap, all of which cover too little where few items differ or groups are few; the tables are in
+``docs/quality-statistics.md``, made by ``benchmarks/interval_coverage.py``.
 """
 
 from __future__ import annotations
@@ -14,7 +17,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from suffice.stats.estimate import Interval
-from suffice.stats.groups import CORRECTION, Shortage, by_group, design_effect, effective_groups, shortage_of
+from suffice.stats.groups import (
+    EXTRA_ITEMS_PAIRED,
+    Shortage,
+    by_group,
+    correction_of,
+    design_effect,
+    effective_groups,
+    shortage_of,
+)
 from suffice.stats.intervals import DEFAULT_LEVEL
 from suffice.stats.score import bounds_of, paired_statistic, quantile_of, upper_tail
 
@@ -30,7 +41,7 @@ class PairedKind(StrEnum):
     """What the items are, which says how the interval was made."""
 
     BINARY = "Tango score with correction 3/8"
-    GRADED = "score on effective items"
+    GRADED = "Tango score on whole items"
     BINARY_GROUPED = "score on effective items, clustered by group"
     GRADED_GROUPED = "score on effective items, clustered by group, graded"
 
@@ -40,8 +51,8 @@ class PairedSummary:
     """All that the comparison of two models on the same items needs.
 
     ``gained`` and ``lost`` are sums over the items on which the candidate scored higher or lower: numbers of items, when scores are right
-    or wrong. ``design_effect`` is how many items are worth one independent item of right and wrong. ``degrees_of_freedom`` is None for
-    the normal distribution. ``shortage`` says why no interval is possible; None when one is. McNemar's test is valid for
+    or wrong. ``whole_gained`` and ``whole_lost`` are the sums of their squares, the same for right and wrong. ``design_effect`` is how many
+    items are worth one independent item. ``degrees_of_freedom`` is None for the normal distribution. ``shortage`` says why no interval is possible; None when one is. McNemar's test is valid for
     ``PairedKind.BINARY`` only: items of one group are no independent sample.
     """
 
@@ -49,6 +60,8 @@ class PairedSummary:
     groups: int | None
     gained: float
     lost: float
+    whole_gained: float
+    whole_lost: float
     differing: int
     design_effect: float
     degrees_of_freedom: float | None
@@ -68,11 +81,13 @@ class PairedSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDifferences:
-    """One group's items, and what the candidate gained and lost on them."""
+    """One group's items, what the candidate gained and lost on them, and the sums of the squares of both (see the module)."""
 
     items: int
     gained: float
     lost: float
+    whole_gained: float
+    whole_lost: float
 
 
 def summarize_counts(counts: PairedCounts) -> PairedSummary:
@@ -82,6 +97,8 @@ def summarize_counts(counts: PairedCounts) -> PairedSummary:
         groups=None,
         gained=float(counts.only_candidate),
         lost=float(counts.only_reference),
+        whole_gained=float(counts.only_candidate),
+        whole_lost=float(counts.only_reference),
         differing=counts.discordant,
         design_effect=1.0,
         degrees_of_freedom=None,
@@ -109,55 +126,57 @@ def summarize_scores(
     differences = [b - a if abs(b - a) > _ROUNDING else 0.0 for a, b in zip(reference, candidate, strict=True)]
     grouped = [[value] for value in differences] if groups is None else by_group(differences, groups)
     return summarize_groups(
-        [
-            GroupDifferences(
-                items=len(group),
-                gained=math.fsum(value for value in group if value > 0),
-                lost=-math.fsum(value for value in group if value < 0),
-            )
-            for group in grouped
-        ],
+        [_group(group) for group in grouped],
         binary=all(score in (0, 1) for score in (*reference, *candidate)),
         differing=sum(value != 0 for value in differences),
-        largest=max(abs(value) for value in differences),
     )
 
 
-def summarize_groups(
-    groups: Sequence[GroupDifferences], *, binary: bool, differing: int, largest: float
-) -> PairedSummary:
+def _group(values: Sequence[float]) -> GroupDifferences:
+    gains, losses = [value for value in values if value > 0], [-value for value in values if value < 0]
+    return GroupDifferences(
+        items=len(values),
+        gained=math.fsum(gains),
+        lost=math.fsum(losses),
+        whole_gained=math.fsum(value * value for value in gains),
+        whole_lost=math.fsum(value * value for value in losses),
+    )
+
+
+def summarize_groups(groups: Sequence[GroupDifferences], *, binary: bool, differing: int) -> PairedSummary:
     """The summary from the sums of each group, for whoever has the sums already.
 
     Args:
         groups: one entry per group, or per item where items are independent.
         binary: whether each score is 0 or 1.
         differing: the number of items on which the two models' scores differ.
-        largest: the largest difference of one item, as a positive number.
     """
     items = sum(group.items for group in groups)
     gained, lost = math.fsum(group.gained for group in groups), math.fsum(group.lost for group in groups)
+    whole_gained = math.fsum(group.whole_gained for group in groups)
+    whole_lost = math.fsum(group.whole_lost for group in groups)
     grouped = items > len(groups)
     kind = _kind(binary=binary, grouped=grouped)
     sizes = [group.items for group in groups]
     shortage = None if kind is PairedKind.BINARY else shortage_of(sizes, grouped=grouped)
     effect, freedom = 1.0, None
     if kind is not PairedKind.BINARY and shortage is None:
+        freedom = effective_groups(sizes) - 1
+    if grouped and shortage is None:
         mean = (gained - lost) / items
         effect = design_effect(
             [group.gained - group.lost - mean * group.items for group in groups],
             sizes,
-            independent_variance=gained + lost - items * mean * mean,
-            # An unseen difference may be larger than those seen, the more so the fewer they are.
-            largest=(differing * largest + 1) / (differing + 1),
-            grouped=grouped,
+            independent_variance=whole_gained + whole_lost - items * mean * mean,
+            extra=EXTRA_ITEMS_PAIRED,
         )
-        effect = max(1.0, effect) if binary else effect
-        freedom = effective_groups(sizes) - 1
     return PairedSummary(
         items=items,
         groups=len(groups) if grouped else None,
         gained=gained,
         lost=lost,
+        whole_gained=whole_gained,
+        whole_lost=whole_lost,
         differing=differing,
         design_effect=effect,
         degrees_of_freedom=freedom,
@@ -210,6 +229,19 @@ def p_different(summary: PairedSummary) -> float | None:
     return None if above is None else min(1.0, 2 * min(above, 1 - above))
 
 
+def whole_difference(summary: PairedSummary, difference: float) -> float:
+    """The difference of whole items that is as far from what was seen of them as ``difference`` is from the difference that was seen."""
+    return difference - summary.difference + (summary.whole_gained - summary.whole_lost) / summary.items
+
+
 def _statistic(summary: PairedSummary, difference: float) -> float:
-    scale = summary.design_effect
-    return paired_statistic(summary.gained / scale, summary.lost / scale, summary.items / scale, difference, CORRECTION)
+    scale, whole = summary.design_effect, whole_difference(summary, difference)
+    if abs(whole) > 1:  # no number of items could make up for what was seen
+        return -math.copysign(math.inf, whole)
+    return paired_statistic(
+        summary.whole_gained / scale,
+        summary.whole_lost / scale,
+        summary.items / scale,
+        whole,
+        correction_of(summary.groups),
+    )

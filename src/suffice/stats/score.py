@@ -37,7 +37,7 @@ def share_statistic(successes: float, trials: float, share: float, correction: f
 
     Numbers need not be whole: they may be effective ones. ``correction`` is taken off the distance, in successes.
     """
-    return _standardized(successes - trials * share, trials * share * (1 - share), correction)
+    return standardized(successes - trials * share, trials * share * (1 - share), correction)
 
 
 def paired_variance(gained: float, lost: float, items: float, difference: float) -> float:
@@ -65,12 +65,12 @@ def paired_statistic(gained: float, lost: float, items: float, difference: float
         difference: the hypothetical share of the candidate less that of the reference, -1 to 1.
         correction: what is taken off the distance, in items (0 is Tango's statistic).
     """
-    return _standardized(
+    return standardized(
         gained - lost - items * difference, paired_variance(gained, lost, items, difference), correction
     )
 
 
-def _standardized(distance: float, variance: float, correction: float) -> float:
+def standardized(distance: float, variance: float, correction: float) -> float:
     """Distance over standard deviation, shrunk by the correction but never past zero."""
     size = max(0.0, abs(distance) - correction)
     if size == 0:
