@@ -8,12 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from helpers.records import evidence
+from suffice.decide.service import outlook
 from suffice.model.demand import Demand, DemandKind, Lengths, Limit
 from suffice.serving.curve import curve_of_points
 from suffice.serving.surface import Point
 
 if TYPE_CHECKING:
     from suffice.decide.evidence import MachineEvidence
+    from suffice.decide.service import Served
     from suffice.serving.curve import ServiceCurve
 
 SIZES = (1, 2, 4, 8, 16)
@@ -42,3 +44,11 @@ def chat(**changes: Any) -> Demand:
         ttft=Limit(value_s=2, percentile=95),
     )
     return replace(demand, **changes)
+
+
+def served_of(demand: Demand, machine: MachineEvidence) -> Served:
+    """How the machine stands under the demand's users or rate."""
+    found = outlook(demand, machine)
+    assert found is not None
+    assert found.served is not None
+    return found.served

@@ -98,7 +98,8 @@ def test_more_users_than_slots_wait_and_nobody_fails(server: str) -> None:
 
 def child_of_ours() -> psutil.Process:
     """The process of the server that this test started: the youngest of our children that serves."""
-    serving = [child for child in psutil.Process().children() if any("spawn_child" in word for word in child.cmdline())]
+    living = [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+    serving = [child for child in living if any("spawn_child" in word for word in child.cmdline())]
     return max(serving, key=lambda child: child.create_time())
 
 

@@ -6,15 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from helpers.command_line import Result, command_line
 from helpers.gguf_writer import ToyLlama
 from helpers.records import bare_record, document_of, run_record, write_json
-from suffice import __version__, cli
+from suffice import __version__
 from suffice.cli.output import printable
 from suffice.records.store import load_record, save_record
 
@@ -28,34 +29,10 @@ DEMAND = '[demand]\nkind = "interactive"\ntokens_per_second_per_user = 8\n'
 COMMANDS = ("check", "ceiling", "bandwidth", "measure", "decide", "guard")
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a call of the command line left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The one JSON document on stdout; more than one does not parse."""
-        document: dict[str, Any] = json.loads(self.out)
-        return document
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., Result]:
     """Calls `suffice ...` in this process, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["suffice", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        captured = capsys.readouterr()
-        return Result(left.value.code if isinstance(left.value.code, int) else 0, captured.out, captured.err)
-
-    return call
+    return command_line(monkeypatch, capsys, tmp_path)
 
 
 @pytest.fixture

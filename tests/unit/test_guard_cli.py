@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pytest
-import typer
 
+from helpers.command_line import Result, command_line
 from helpers.gguf_writer import ToyLlama
 from helpers.guard import guarded_record
 from helpers.quants import comparison, paired_scores
-from suffice.cli.baseline import build_baseline_app
-from suffice.cli.guard import guard
 from suffice.cli.guard_asked import limits_of, metrics_of, tolerance_of
-from suffice.cli.history import build_history_app
 from suffice.decide.guard_types import Metric
-from suffice.errors import SufficeError, UsageError
+from suffice.errors import UsageError
 from suffice.records.quants_store import save_quants
 from suffice.records.schema import ContentionRecord, EngineRecord
 from suffice.records.store import load_record, save_record
@@ -36,42 +33,10 @@ LOADS = Path(__file__).parents[1] / "data" / "load_results"
 BUSY = ContentionRecord(disturbed=True, reasons=("steal of 9 %",))
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a call left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The one JSON document on stdout."""
-        document: dict[str, Any] = json.loads(self.out)
-        return document
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., Result]:
-    """Calls the three commands in this process, in a folder of its own; an error on purpose is its sentence and exit code."""
-    monkeypatch.chdir(tmp_path)
-    app = typer.Typer()
-    app.command("guard")(guard)
-    app.add_typer(build_baseline_app(), name="baseline")
-    app.add_typer(build_history_app(), name="history")
-
-    def call(*arguments: object) -> Result:
-        try:
-            app([str(argument) for argument in arguments], standalone_mode=True)
-        except SystemExit as left:
-            code = left.code if isinstance(left.code, int) else 0
-        except SufficeError as error:
-            code = error.exit_code
-            sys.stderr.write(f"{error}\n")
-        captured = capsys.readouterr()
-        return Result(code, captured.out, captured.err)
-
-    return call
+    """Calls `suffice ...` in this process, in a folder of its own."""
+    return command_line(monkeypatch, capsys, tmp_path)
 
 
 def saved(path: Path, **changes: Any) -> Path:  # noqa: ANN401  # fields of a record

@@ -124,7 +124,7 @@ def test_a_long_document_does_not_use_up_all_tokens(tmp_path: Path, session: Tex
     path.write_text('{"text": "' + "x" * 5_000 + '"}\n{"text": "short"}\n', encoding="utf-8")
     found = tokenize_texts(documents_of((), [path]), session, block_tokens=50)
     assert [len(tokens) for _, tokens in found.segments] == [400, 6]
-    assert found.notes == ("of 1 documents only the beginning was taken",)
+    assert found.notes == ("of one document only the beginning was taken",)
 
 
 def test_the_same_text_has_the_same_hash(tmp_path: Path, session: TextSession) -> None:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.records import evidence, run_record
-from helpers.serving import chat, flat_curve, with_curve
+from helpers.serving import chat, flat_curve, served_of, with_curve
 from suffice.decide import service_load, words
 from suffice.decide.compare import decide
-from suffice.decide.service import Served, outlook
+from suffice.decide.service import outlook
 from suffice.decide.service_rate import RateServer, fewest
 from suffice.decide.service_users import users_hold
 from suffice.decide.verdict import Grade, decide_machine
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from suffice.decide.evidence import MachineEvidence
-    from suffice.model.demand import Demand
 
 GAINING = flat_curve(step_s=0.02, more_s=0.01, token_s=0.0001)
 # Steps of 1 to 8 sequences in ms, as a kernel of four rows at a time has them: four are faster than three.
@@ -50,13 +49,6 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     outlook.cache_clear()
 
 
-def _served(demand: Demand, machine: MachineEvidence) -> Served:
-    found = outlook(demand, machine)
-    assert found is not None
-    assert found.served is not None
-    return found.served
-
-
 @pytest.mark.parametrize("rate", [0.1, 4.0])
 @pytest.mark.parametrize("end", ["slow", "likely", "fast"])
 def test_no_slots_carry_more_than_the_capacity(rate: float, end: str) -> None:
@@ -64,7 +56,7 @@ def test_no_slots_carry_more_than_the_capacity(rate: float, end: str) -> None:
 
     Three loads, and at the first of them also in other runs: these are short, and of many one holds by chance.
     """
-    served = _served(chat(requests_per_second=rate), with_curve(GAINING))
+    served = served_of(chat(requests_per_second=rate), with_curve(GAINING))
     assert served.capacity is not None
     curve, proof, capacity = {
         "slow": (served.ends.slow, Proof.HOLDS, served.capacity.low),
@@ -87,7 +79,7 @@ def test_no_slots_carry_more_than_the_capacity(rate: float, end: str) -> None:
 def test_the_slots_of_a_small_load_are_the_fewest_and_the_capacity_is_of_others() -> None:
     """One slot holds 0.1 requests/s with the margin; the capacity is that of a server with more, which the text names."""
     demand, machine = chat(requests_per_second=0.1), with_curve(GAINING)
-    served = _served(demand, machine)
+    served = served_of(demand, machine)
 
     assert served.slots == 1
     assert served.capacity_slots > 1
@@ -96,7 +88,7 @@ def test_the_slots_of_a_small_load_are_the_fewest_and_the_capacity_is_of_others(
 
 def test_the_capacity_hardly_depends_on_the_demanded_rate() -> None:
     """It is the machine's: between rates of 0.1 and 30 requests/s each end moves by no more than the search's own share, twice."""
-    found = [_served(chat(requests_per_second=rate), with_curve(GAINING)).capacity for rate in (0.1, 1, 3, 30)]
+    found = [served_of(chat(requests_per_second=rate), with_curve(GAINING)).capacity for rate in (0.1, 1, 3, 30)]
     share = (1 + service_load.FULL.tolerance) ** 2
 
     for ends in zip(*((one.low, one.point, one.high) for one in found if one is not None), strict=True):
@@ -117,7 +109,7 @@ def test_the_fewest_slots_are_found_by_doubling_and_halving() -> None:
 def test_a_verdict_on_users_is_what_the_simulation_says_of_just_these(users: int, rate: float) -> None:
     """With uneven batches too: enough and thin by the users of the margin and of the demand at the slow end, "gpu" by these at the fast one."""
     demand = chat(concurrent_users=users, tokens_per_second_per_user=rate)
-    served = _served(demand, with_curve(UNEVEN))
+    served = served_of(demand, with_curve(UNEVEN))
     slow, fast, wanted = served.ends.slow, served.ends.fast, -(-users * 3 // 2)
     assert slow is not None
     assert fast is not None
@@ -155,7 +147,7 @@ def test_uneven_batches_are_said_where_fewer_users_miss_what_more_keep() -> None
 
 def test_machines_share_users_so_that_each_share_holds() -> None:
     """Ten users by four, three and three would leave three on a machine, which does not hold; by twos it takes five."""
-    served = _served(chat(concurrent_users=10, margin=1.0, tokens_per_second_per_user=8.5), with_curve(UNEVEN))
+    served = served_of(chat(concurrent_users=10, margin=1.0, tokens_per_second_per_user=8.5), with_curve(UNEVEN))
     slow = served.ends.slow
     assert slow is not None
     assert served.machines is not None
@@ -186,7 +178,7 @@ def test_memory_is_a_true_end_of_the_users() -> None:
     """Room for nine caches: nine users, and not "at least" so many."""
     memory = 1_000_000_000 + 9.5 * 121 * 100_000
     machine = with_curve(flat_curve(step_s=0.001, token_s=0.00001))
-    capacity = _served(chat(concurrent_users=2, memory_bytes=memory), machine).capacity
+    capacity = served_of(chat(concurrent_users=2, memory_bytes=memory), machine).capacity
 
     assert capacity is not None
     assert (capacity.point, capacity.high, capacity.more_untried) == (9, 9, False)
@@ -203,7 +195,7 @@ def test_more_slots_that_were_not_tried_are_said() -> None:
 @pytest.mark.parametrize("machine", [with_curve(flat_curve()), evidence(decode=20, prefill=1000)])
 def test_a_rate_of_nearly_nothing_is_a_stream_alone(machine: MachineEvidence) -> None:
     """1e-15 requests/s are one in thirty million years: times are those of an idle machine, not 0 s and not inf tokens/s."""
-    served, rare = (_served(chat(requests_per_second=rate), machine) for rate in (1e-15, 1e-6))
+    served, rare = (served_of(chat(requests_per_second=rate), machine) for rate in (1e-15, 1e-6))
 
     for one, other in ((served.ttft, rare.ttft), (served.tpot, rare.tpot)):
         assert one is not None

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.records import batch_demand, evidence, run_record
-from helpers.serving import chat, flat_curve, with_curve
+from helpers.serving import chat, flat_curve, served_of, with_curve
 from suffice.decide import service_load, words
 from suffice.decide.compare import decide
 from suffice.decide.evidence import evidence_from
-from suffice.decide.service import Served, drain_s, outlook
+from suffice.decide.service import drain_s, outlook
 from suffice.decide.service_curves import BATCH_OVERHEAD, SIMULATION_ERROR, curve_ends
 from suffice.decide.service_load import limits_of, served_case, slots_that_fit
 from suffice.decide.service_table import load_table
@@ -48,19 +48,12 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     outlook.cache_clear()
 
 
-def _served(demand: Demand, machine: MachineEvidence) -> Served:
-    found = outlook(demand, machine)
-    assert found is not None
-    assert found.served is not None
-    return found.served
-
-
 def test_users_are_counted_by_the_step_that_they_share() -> None:
     """Users of equal lengths go in step: all read, then all write, a step of 20 + 10 (n - 1) ms each.
 
     101 ms are enough for nine of them; for seven where all takes 1.15 times as long (92 ms), for ten where it takes 1 / 1.15 (96 ms).
     """
-    capacity = _served(chat(concurrent_users=4), with_curve(GAINING)).capacity
+    capacity = served_of(chat(concurrent_users=4), with_curve(GAINING)).capacity
 
     assert capacity is not None
     assert (capacity.low, capacity.point, capacity.high) == (7, 9, 10)
@@ -81,7 +74,7 @@ def test_the_four_words_of_users(users: int, word: str) -> None:
 def test_the_four_words_of_a_rate() -> None:
     """A rate of a tenth, three quarters, once and three times the capacity of the curve, between its ends of about 15 %."""
     machine = with_curve(GAINING)
-    capacity = _served(chat(requests_per_second=3.0), machine).capacity
+    capacity = served_of(chat(requests_per_second=3.0), machine).capacity
     assert capacity is not None
     assert capacity.low is not None
     assert capacity.high is not None
@@ -95,7 +88,7 @@ def test_the_four_words_of_a_rate() -> None:
 def test_the_limits_hold_at_the_capacity_and_not_beyond() -> None:
     """With some slots the slow end holds the limits at its capacity; at 1.1 times of it with none that may be tried."""
     demand, machine = chat(requests_per_second=3.0), with_curve(GAINING)
-    served = _served(demand, machine)
+    served = served_of(demand, machine)
     case, curve = served.case, served.ends.slow
     assert curve is not None
     assert served.capacity is not None
@@ -156,7 +149,7 @@ def test_memory_limits_the_slots() -> None:
     rate = chat(requests_per_second=5.0, memory_bytes=memory)
 
     assert slots_that_fit(rate, machine, 121) == 2
-    assert _served(rate, machine).slots <= 2
+    assert served_of(rate, machine).slots <= 2
     users = decide_machine(chat(concurrent_users=3, memory_bytes=memory), machine)
     assert users.verdict == words.GPU
     assert {item.constraint.name for item in users.constraints if item.grade.value == "not enough"} >= {"memory_bytes"}
@@ -164,8 +157,8 @@ def test_memory_limits_the_slots() -> None:
 
 def test_machines_hold_what_one_does_not() -> None:
     """20 users with margin 1.5 are 30; seven on a machine: five machines with six each. One machine is no answer where one holds it."""
-    many = _served(chat(concurrent_users=20), with_curve(GAINING))
-    few = _served(chat(concurrent_users=2), with_curve(GAINING))
+    many = served_of(chat(concurrent_users=20), with_curve(GAINING))
+    few = served_of(chat(concurrent_users=2), with_curve(GAINING))
 
     assert many.machines == 5
     assert machines_sentence(many) == "6 slots on each of 5 such machines hold it with the margin of 1.5"
@@ -175,7 +168,7 @@ def test_machines_hold_what_one_does_not() -> None:
 def test_machines_of_a_rate_are_checked_by_simulation() -> None:
     """Each gets its share of 30 requests/s with the margin and holds the limits there; they are as many as the capacity says, or one or two more or fewer."""
     machine = with_curve(GAINING)
-    served = _served(chat(requests_per_second=30.0), machine)
+    served = served_of(chat(requests_per_second=30.0), machine)
     assert served.machines is not None
     assert served.capacity is not None
     assert served.capacity.low is not None
@@ -194,7 +187,7 @@ def test_no_number_of_machines_helps_an_idle_one_that_is_too_slow() -> None:
     """Steps of 200 ms never give ten tokens a second: capacity 0, no machines, "gpu"."""
     machine = with_curve(flat_curve(step_s=0.2))
     verdict = decide_machine(chat(requests_per_second=0.1), machine)
-    served = _served(chat(requests_per_second=0.1), machine)
+    served = served_of(chat(requests_per_second=0.1), machine)
 
     assert verdict.verdict == words.GPU
     assert served.machines is None
@@ -235,7 +228,7 @@ def test_one_user_is_judged_as_a_single_stream() -> None:
 
 def test_one_slot_without_neighbours_is_a_single_stream() -> None:
     """Requests that never meet get 100 x 1 ms to their first token and 50 ms a step, as a stream alone does."""
-    served = _served(chat(requests_per_second=0.001), with_curve(flat_curve()))
+    served = served_of(chat(requests_per_second=0.001), with_curve(flat_curve()))
 
     assert served.ttft is not None
     assert served.tpot is not None
@@ -343,7 +336,7 @@ def test_a_record_with_a_service_curve_is_evidence_of_it() -> None:
 
 def test_the_table_goes_from_little_to_more_than_the_capacity() -> None:
     """Loads ascend, the demanded one is marked, latency never falls with load, and the last load is beyond the capacity."""
-    served = _served(chat(requests_per_second=2.0), with_curve(GAINING))
+    served = served_of(chat(requests_per_second=2.0), with_curve(GAINING))
     rows = load_table(served)
 
     loads = [row.load for row in rows]
@@ -360,7 +353,7 @@ def test_the_table_goes_from_little_to_more_than_the_capacity() -> None:
 @pytest.mark.parametrize("load", [{"requests_per_second": 1.0}, {"requests_per_second": 4.0}, {"concurrent_users": 3}])
 def test_the_table_keeps_the_limits_at_the_capacity(load: dict[str, float], machine: MachineEvidence) -> None:
     """The rows are of the search's own runs: those up to the capacity are within every limit, and one beyond it by a fifth is not."""
-    served = _served(chat(**load, ttft=Limit(value_s=0.7, percentile=95)), machine)
+    served = served_of(chat(**load, ttft=Limit(value_s=0.7, percentile=95)), machine)
     assert served.capacity is not None
     seconds = {limit.metric: limit.seconds for limit in served.case.limits}
 
@@ -376,11 +369,11 @@ def test_the_table_keeps_the_limits_at_the_capacity(load: dict[str, float], mach
 def test_the_table_of_a_load_that_only_the_fast_end_holds_has_the_slots_of_the_capacity() -> None:
     """Between the ends other slots are simulated at the demanded load than those that carry the capacity; the row at it holds all the same."""
     machine, limit = with_curve(GAINING), Limit(value_s=0.7, percentile=95)
-    capacity = _served(chat(requests_per_second=1.0, ttft=limit), machine).capacity
+    capacity = served_of(chat(requests_per_second=1.0, ttft=limit), machine).capacity
     assert capacity is not None
 
     for factor in (1.1, 1.5, 2, 4):
-        served = _served(chat(requests_per_second=capacity.point * factor, ttft=limit), machine)
+        served = served_of(chat(requests_per_second=capacity.point * factor, ttft=limit), machine)
         found = [row.missed for row in load_table(served) if served.capacity and row.load == served.capacity.point]
         assert found == [()]
 
@@ -462,7 +455,7 @@ def test_the_next_step_of_an_open_load_is_a_whole_command() -> None:
     )
 
     users = decide_machine(chat(concurrent_users=9), with_curve(GAINING)).settle or ""
-    capacity = _served(chat(requests_per_second=3.0), with_curve(GAINING)).capacity
+    capacity = served_of(chat(requests_per_second=3.0), with_curve(GAINING)).capacity
     assert capacity is not None
     open_rate = chat(requests_per_second=capacity.point)  # between the ends
     rate = decide_machine(open_rate, with_curve(GAINING)).settle or ""
@@ -470,7 +463,7 @@ def test_the_next_step_of_an_open_load_is_a_whole_command() -> None:
 
     spawn = "suffice load --spawn MODEL.gguf --slots"
     assert f"{spawn} 14 --find-capacity users --demand demand.toml --out cap.json" in users
-    slots = _served(open_rate, with_curve(GAINING)).slots
+    slots = served_of(open_rate, with_curve(GAINING)).slots
     assert f"{spawn} {slots} --find-capacity --demand demand.toml --out cap.json" in rate
     assert f"{spawn} 1 --concurrency 2 --requests 20 --prompt-tokens 100 --output-tokens 21 --out load.json" in queue
     assert "--find-capacity" not in queue
@@ -585,7 +578,7 @@ def test_a_stated_tpot_and_a_rate_are_both_limits() -> None:
 def test_a_rate_is_not_called_too_much_by_one_number_of_slots() -> None:
     """Between the ends of the capacity the word is "undecided", whatever TPOT is at the slots that are shown."""
     machine = with_curve(flat_curve(step_s=0.05))
-    capacity = _served(chat(requests_per_second=3.0), machine).capacity
+    capacity = served_of(chat(requests_per_second=3.0), machine).capacity
     assert capacity is not None
     assert capacity.low is not None
     assert capacity.high is not None

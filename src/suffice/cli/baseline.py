@@ -22,11 +22,8 @@ BaselineFile = Annotated[Path, typer.Option("--baseline", metavar="BASE", help="
 
 def build_baseline_app() -> typer.Typer:
     """The command's subcommands."""
-    app = typer.Typer(
-        rich_markup_mode=None,
-        no_args_is_help=True,
-        context_settings={"help_option_names": ["-h", "--help"]},
-        help="The run that later ones are held against (suffice guard RUN --baseline BASE): a plain run record, to be kept in git.",
+    app = options.group(
+        "The run that later ones are held against (suffice guard RUN --baseline BASE): a plain run record, to be kept in git."
     )
     app.command("set")(set_baseline)
     app.command("show")(show)

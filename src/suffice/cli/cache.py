@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def build_cache_app() -> typer.Typer:
     """The command and its two subcommands."""
-    app = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
+    app = options.group(shows_help=False)
     app.callback(invoke_without_command=True)(cache)
     app.command("clear")(clear)
     app.command("path")(path)

@@ -36,9 +36,7 @@ _COMMON_RECIPES = ("q2_k", "q3_k_m", "iq4_xs", "q4_0", "q4_k_m", "q5_k_m", "q6_k
 
 def build_catalog_app() -> typer.Typer:
     """The command and its subcommands."""
-    app = typer.Typer(
-        no_args_is_help=True, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]}
-    )
+    app = options.group()
     app.callback()(catalog)
     app.command("models")(models)
     app.command("devices")(devices)

@@ -24,11 +24,8 @@ Metrics = Annotated[
 
 def build_history_app() -> typer.Typer:
     """The command's subcommands."""
-    app = typer.Typer(
-        rich_markup_mode=None,
-        no_args_is_help=True,
-        context_settings={"help_option_names": ["-h", "--help"]},
-        help="Runs over time, as JSON lines: their trend, the steps in it, and what a guard holds a new run against.",
+    app = options.group(
+        "Runs over time, as JSON lines: their trend, the steps in it, and what a guard holds a new run against."
     )
     app.command("add")(add)
     app.command("show")(show)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.models import Default
 
 from suffice.errors import UsageError
 from suffice.units import LARGEST_FIGURE, SECONDS_PER_DAY, parse_duration_s
@@ -111,6 +112,19 @@ Margin = Annotated[
     float | None,
     typer.Option("--margin", min=1.0, max=100.0, help="Headroom for peaks and retries. Default: the demand's, or 1.5."),
 ]
+
+
+def group(help_text: str | None = None, *, shows_help: bool = True) -> typer.Typer:
+    """A command that has subcommands, with help as all of them have it; ``shows_help``: where it is called without any.
+
+    ``help_text`` None: the callback's own text.
+    """
+    return typer.Typer(
+        help=Default(None) if help_text is None else help_text,
+        no_args_is_help=shows_help,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
 
 
 def positive(value: float, flag: str) -> float:

@@ -294,7 +294,8 @@ class _Cutter:
                 "they speak of this text, not of others like it"
             )
         if self._shortened:
-            notes.append(f"of {self._shortened} documents only the beginning was taken")
+            which = "one document" if self._shortened == 1 else f"{self._shortened} documents"
+            notes.append(f"of {which} only the beginning was taken")
         if self._refused:
             notes.append(f"the chat template refuses {self._refused} items: distances are without them")
         return notes
