@@ -154,6 +154,20 @@ def reference(memory_ms: float, compute_ms: float = 2.0) -> ReferenceReading:
 FREE_BUS = [reference(memory_ms) for memory_ms in (3.0, 3.01, 2.99, 3.0, 3.02, 2.98)]
 
 
+@pytest.mark.parametrize(
+    ("wall_s", "waited_s", "is_marked"),
+    [(0.1, 0.004, False), (0.1, 0.006, True), (0.01, 0.0015, True), (1.0, 0.021, True)],
+)
+def test_a_time_slice_is_no_disturbance_of_a_short_repetition(
+    wall_s: float, waited_s: float, *, is_marked: bool
+) -> None:
+    """Up to 5 ms a thread are allowed where that is more than 2 % of the time, and no more than 10 % of it."""
+    short = ContentionReading(wall_s=wall_s, usable_cpus=2, watched_cpus=2, threads=2, run_wait_s=2 * waited_s)
+    reference = ReferenceReading(time_s=0.0, cost_s=0.01, memory_s=0.003, compute_s=0.002, cache_resident=False)
+    mark = judge_repetition(short, (reference, reference), reference_level((reference, reference)))
+    assert mark.disturbed is is_marked
+
+
 def test_more_threads_than_cpus_wait_for_each_other() -> None:
     """Eight threads on four CPUs wait by the user's choice: delays then say nothing of others."""
     crowded = replace(QUIET, threads=8, run_wait_s=40.0)

@@ -18,6 +18,7 @@ from suffice.model.demand import Demand, DemandKind, Lengths, Limit, single_stre
 from suffice.records.store import record_from
 from suffice.report.decision import decision_document, decision_text
 from suffice.report.run import run_text
+from suffice.stats import estimate_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,22 +135,44 @@ def test_one_mark_of_eight_leaves_a_run_quiet() -> None:
     assert watched_record([True] * 2 + [False] * 6).disturbed is True
 
 
-def test_slow_readings_of_the_kernel_mark_a_run_by_themselves() -> None:
-    """One of nine that took twice as long marks both of its neighbours and not the run; two of nine mark it, with what they saw."""
-    record = watched_record([False] * 8)
+def _with_quiet_rate(record: RunRecord, factor: float) -> RunRecord:
+    """The record with a quiet decode rate that is so many times what was found."""
+    (series,) = record.measurement.decode
+    assert series.quiet is not None
+    assert series.tokens_per_second is not None
+    rate = estimate_from([factor * value for value in series.tokens_per_second.samples])
+    quiet = replace(series.quiet, tokens_per_second=rate)
+    return replace(record, measurement=replace(record.measurement, decode=(replace(series, quiet=quiet),)))
+
+
+@pytest.mark.parametrize(("slow", "factor", "is_marked"), [(1, 1.2, False), (2, 1.2, True), (2, 1.04, False)])
+def test_slow_readings_of_the_kernel_mark_a_run_that_they_slowed(slow: int, factor: float, *, is_marked: bool) -> None:
+    """One of nine that took twice as long marks its neighbours and not the run; two mark it where the quiet speed is over 5 % faster."""
+    record = _with_quiet_rate(watched_record([False] * 8), factor)
     (readings,) = record.contention.references
+    changed = [
+        replace(one, memory_s=0.006) if place in range(4, 4 + slow) else one for place, one in enumerate(readings)
+    ]
 
-    def reasons(slow: int) -> tuple[str, ...]:
-        changed = [
-            replace(one, memory_s=0.006) if place in range(4, 4 + slow) else one for place, one in enumerate(readings)
-        ]
-        marks = [one.disturbed for one in marked(record.measurement.decode[0].repetitions, [changed])]
-        assert sum(mark is True for mark in marks) == slow + 1
-        return disturbed_parts(record.measurement, [changed])
+    marks = [one.disturbed for one in marked(record.measurement.decode[0].repetitions, [changed])]
+    reasons = disturbed_parts(record.measurement, [changed])
 
-    assert reasons(1) == ()
-    (reason,) = reasons(2)
-    assert "the memory bus is shared" in reason
+    assert sum(mark is True for mark in marks) == slow + 1
+    assert ["the memory bus is shared" in reason for reason in reasons] == [True] * is_marked
+
+
+@pytest.mark.parametrize(("wait_s", "is_marked"), [(0.3, True), (0.05, False)])
+def test_two_repetitions_without_a_cpu_mark_a_long_run(wait_s: float, *, is_marked: bool) -> None:
+    """Two of twenty that waited 15 % of the time mark it, though no median moves; two that waited 2.5 % do not."""
+    record = watched_record([False] * 8)
+    (series,) = record.measurement.decode
+    rows = series.repetitions + series.repetitions + series.repetitions[:4]
+    waited = [replace(one, reading={**one.reading, "run_wait_s": wait_s}) for one in rows[:2]]
+    longer = replace(series, repetitions=(*waited, *rows[2:]))
+
+    found = disturbed_parts(replace(record.measurement, decode=(longer,), prefill=None), ())
+
+    assert bool(found) is is_marked
 
 
 def test_quiet_and_found_differ_in_their_verdict() -> None:
@@ -170,12 +193,13 @@ def test_quiet_and_found_differ_in_their_verdict() -> None:
 
 
 def test_an_undisturbed_machine_that_is_too_slow_is_said_to_be() -> None:
-    """200 are needed: as found a busy machine proves nothing, undisturbed the 98 are not enough."""
+    """200 are needed: as found a busy machine alone would prove nothing, but undisturbed the 98 are not enough either: quiet would not help."""
     verdict = decide(single_stream_need(200), [evidence_from(_mostly_busy())]).verdict
 
-    assert verdict.verdict == "undecided"
+    assert verdict.verdict == "gpu"
     assert verdict.undisturbed is not None
     assert verdict.undisturbed.verdict == "gpu"
+    assert "undisturbed speed gives the same verdict" in verdict.reason
 
 
 def test_the_same_verdict_is_said_to_be_the_same() -> None:

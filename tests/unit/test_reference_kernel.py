@@ -14,6 +14,7 @@ from suffice.measure.memory_state import read_memory_state
 from suffice.measure.reference_kernel import (
     LEAST_BUFFER_BYTES,
     MAX_COST_SHARE,
+    WAKE_S,
     FakeReference,
     ReferenceKernel,
     reference_buffer_bytes,
@@ -91,6 +92,14 @@ def test_readings_stop_at_their_share_of_the_time() -> None:
         clock.now_ns += int(first.cost_s / MAX_COST_SHARE * NANOSECONDS_PER_SECOND)
         assert kernel.read_if_cheap() is not None
         assert kernel.read_if_cheap() is None
+
+
+def test_cores_are_awake_before_work_is_timed() -> None:
+    """Before its tries a reading computes for a while: with a clock that goes on by a millisecond a look, that is ten looks at least."""
+    clock = Ticking()
+    with ReferenceKernel(1, llc_bytes=None, usable_bytes=MIB, clock_ns=clock) as kernel:
+        reading = kernel.read()
+    assert reading.cost_s >= WAKE_S + 3 * reading.compute_s
 
 
 def test_the_fake_gives_its_readings_in_turn() -> None:

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 # marks are wrong for 5 % of quiet repetitions, more than one in five of 8 are by chance in 6 % of runs, of 10 in 1.2 %.
 MAX_MARKED_SHARE: Final = 0.20
 
+# What quiet machines never show (the longest wait of 300 quiet repetitions was 4 % of the time): two such repetitions mark a run, however many there are.
+GRAVE_WAIT_SHARE: Final = 0.10
+MOST_GRAVE: Final = 1
+
+# A neighbour that only the reference kernel sees is always somewhere on a rented machine. It marks a run where it changed the result: by so much or
+# more, as the quiet speed says that is made from the repetitions without a mark.
+LEAST_EFFECT: Final = 0.05
+
 _READING_FIELDS: Final = tuple(field.name for field in fields(ReferenceReading))
 
 
@@ -128,7 +136,8 @@ def disturbed_parts(
     """Why what was seen repetition by repetition marks a whole run.
 
     Repetitions count by their own readings here, and the reference kernel by its: one slow reading marks the repetitions on both sides of it,
-    which would count it several times. ``cause_is_told``: by the reading of the whole run, so that it need not be told again.
+    which would count it several times. The reference kernel marks nothing where the speed as found is the quiet one, within :data:`LEAST_EFFECT`.
+    ``cause_is_told``: by the reading of the whole run, so that it need not be told again.
     """
     series = [(f"decode at depth {one.depth}", one.repetitions) for one in measurement.decode[:1]]
     if measurement.prefill is not None:
@@ -136,15 +145,39 @@ def disturbed_parts(
     found = []
     for name, repetitions in series:
         reasons = [mark.reasons[0] for mark in _judged(repetitions, ()) if mark.disturbed]
-        if _are_many(len(reasons), len(repetitions)):
+        grave = sum(_is_grave(one) for one in repetitions)
+        if _are_many(len(reasons), len(repetitions)) or grave > MOST_GRAVE:
             count = f"{len(reasons)} of {len(repetitions)} repetitions of {name} were disturbed"
             found.append(count if cause_is_told else f"{count}, one by this: {reasons[0]}")
-    for part in references:
+    for part in references if _is_slowed(measurement) else ():
         readings = [_reading_of(one) for one in part]
         level = reference_level(readings)
         slow = [one for one in readings if reference_reasons([one], level)]
         found += reference_reasons(readings, level) if _are_many(len(slow), len(readings)) else ()
     return tuple(dict.fromkeys(found))
+
+
+def _is_grave(one: RepetitionRecord) -> bool:
+    """Whether the engine was stopped, or its threads had no CPU for a good part of a repetition."""
+    if not one.reading:
+        return False
+    reading = ContentionReading(**one.reading)  # type: ignore[arg-type]  # whole numbers were kept as such
+    waited, absent = reading.wait_share, reading.absent_share
+    return bool(reading.stops_seen) or max(waited or 0.0, absent or 0.0) > GRAVE_WAIT_SHARE
+
+
+def _is_slowed(measurement: MeasurementRecord) -> bool:
+    """Whether disturbances changed a result; also where nobody knows by how much."""
+    prefill = measurement.prefill
+    pairs = [(one.tokens_per_second, one.quiet) for one in measurement.decode[:1]]
+    pairs += [] if prefill is None else [(prefill.tokens_per_second, prefill.quiet)]
+    return any(
+        found is None
+        or quiet is None
+        or quiet.tokens_per_second is None
+        or found.point < (1 - LEAST_EFFECT) * quiet.tokens_per_second.point
+        for found, quiet in pairs
+    )
 
 
 def _are_many(marked: int, of: int) -> bool:

@@ -8,8 +8,8 @@ The rule, and its only home:
    Otherwise, and whenever the evidence contradicts itself: "undecided", with the measurement that would settle it.
 3. What was measured on a busy machine, or with a build that leaves instruction sets of this CPU unused, is a lower bound of
    speed: *enough* stands, *not enough* becomes *open*; on a busy machine *thin* becomes *open* as well.
-   Where its record has undisturbed speeds, the machine is judged by them as well, as one that is not busy: the verdict is that of what was
-   found, and the other one is said beside it.
+   Where its record has undisturbed speeds, the machine is judged by them as well, as one that is not busy. Where both speeds give the same
+   verdict, the disturbance does not matter and that is the verdict; else it is that of what was found, and the other one is said beside it.
 4. Quality is graded by what a comparison on the team's items decided (:mod:`suffice.decide.quants`): shown to reach is *enough*, shown
    to miss *not enough*, neither is *open*. A model that was shown to miss it is "undecided" whatever the machine: a GPU would run the same
    model, and answer as badly.
@@ -150,12 +150,16 @@ def _beside_undisturbed(found: Verdict, demand: Demand, evidence: MachineEvidenc
     quiet = decide_machine(demand, replace(evidence.undisturbed, quality=evidence.quality))
     if quiet.verdict == found.verdict:
         sentence = "Undisturbed the verdict is the same." if evidence.disturbed else ""
-    else:
-        sentence = (
-            f"This is what can be relied on now, as the machine was found; what it can do when nobody disturbs it is another verdict, "
-            f"{quiet.verdict}: {quiet.reason}"
-        )
-    return replace(found, reason=f"{found.reason} {sentence}".strip(), undisturbed=quiet)
+        return replace(found, reason=f"{found.reason} {sentence}".strip(), undisturbed=quiet)
+    plain = decide_machine(demand, replace(evidence, disturbed=False, undisturbed=None))
+    if plain.verdict == quiet.verdict:
+        sentence = "The machine was disturbed while it was measured; its undisturbed speed gives the same verdict."
+        return replace(plain, reason=f"{plain.reason} {sentence}", undisturbed=quiet)
+    sentence = (
+        f"This is what can be relied on now, as the machine was found; what it can do when nobody disturbs it is another verdict, "
+        f"{quiet.verdict}: {quiet.reason}"
+    )
+    return replace(found, reason=f"{found.reason} {sentence}", undisturbed=quiet)
 
 
 def _misses_quality(judged: Sequence[GradedConstraint]) -> bool:
