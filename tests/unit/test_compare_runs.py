@@ -310,3 +310,40 @@ def test_the_bar_holds_for_the_scatter_that_is_assumed(
     assert outcomes.count(Outcome.FAIL) <= most_fail * 200
     assert outcomes.count(Outcome.FAIL) >= least_fail * 200
     assert true == 1.0 or Outcome.PASS not in outcomes
+
+
+def _side_by_side(ratios: Sequence[float], steady: Sequence[float]) -> GuardCheck:
+    """Heads that are so many times as fast, by all steps and by the faster ones, in rounds."""
+    estimates = [Estimate(point=1.0, interval=None, samples=tuple(row)) for row in (ratios, steady)]
+    return check_interleaved(Metric.DECODE, estimates[0], 100.0, 100.0, tolerance=0.05, steady=estimates[1])
+
+
+NOISY = (0.7, 1.4, 0.9, 1.3, 0.8, 1.2, 0.75, 1.25, 1.0, 1.05)
+CALM = (1.0, 1.01, 0.99, 1.005, 0.995, 1.0, 1.01, 0.99, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("loss_of_all", "loss_of_steady", "outcome"),
+    [
+        (0.0, 0.0, Outcome.PASS),
+        (0.1, 0.1, Outcome.FAIL),  # all steps scatter too much to show it, the faster ones show it
+        (0.4, 0.0, Outcome.FAIL),  # stalls that spare the faster steps
+        (0.0, 0.05, Outcome.INCONCLUSIVE),
+    ],
+)
+def test_faster_steps_tell_what_neighbours_hide(loss_of_all: float, loss_of_steady: float, outcome: Outcome) -> None:
+    """Rounds beside a neighbour scatter by 40 %; their faster steps by 1 %. A loss in either fails, and only both together pass."""
+    check = _side_by_side([one * (1 - loss_of_all) for one in NOISY], [one * (1 - loss_of_steady) for one in CALM])
+
+    assert check.outcome is outcome
+    if outcome is Outcome.PASS:
+        assert "of the faster steps" in check.reason
+        assert check.ratio == pytest.approx(1.0, abs=0.01)
+
+
+def test_without_the_faster_steps_the_same_rounds_tell_nothing() -> None:
+    """The reason for them: as many rounds of all steps pass nothing."""
+    noisy = Estimate(point=1.0, interval=None, samples=NOISY)
+    check = check_interleaved(Metric.DECODE, noisy, 100.0, 100.0, tolerance=0.05)
+
+    assert check.outcome is Outcome.INCONCLUSIVE

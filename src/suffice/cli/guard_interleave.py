@@ -119,11 +119,11 @@ def _whole(text: str | None, flag: str) -> int | None:
 def _judge_records(base: RunRecord, head: RunRecord, asked: Interleaving) -> GuardResult:
     """Two records of one measurement side by side, by the rounds that they tell."""
     from suffice.decide.guard_types import Metric
-    from suffice.decide.paired_speed import paired_decode, paired_prefill
+    from suffice.decide.paired_speed import paired_decode, paired_prefill, paired_steady_decode
 
     ratios = {Metric.DECODE: paired_decode, Metric.PREFILL: paired_prefill}
     paired = {metric: ratios[metric](base, head) for metric in asked.metrics if metric in ratios}
-    return _result([base], [head], paired, asked)
+    return _result([base], [head], paired, asked, {Metric.DECODE: paired_steady_decode(base, head)})
 
 
 # -- two commands: a process each, once a round ---------------------------------------------------------------------------
@@ -149,6 +149,7 @@ def _of_commands(asked: Interleaving, folder: Path, progress: Callable[[str], No
 def _judge_rounds(bases: Sequence[RunRecord], heads: Sequence[RunRecord], asked: Interleaving) -> GuardResult:
     """A figure of each side a round, and the ratios of the rounds."""
     from suffice.decide.guard_facts import facts_of
+    from suffice.decide.guard_types import Metric
     from suffice.stats.rounds import paired_ratio
 
     sides = [[facts_of(record, name) for record in records] for name, records in ((BASE, bases), (HEAD, heads))]
@@ -163,7 +164,16 @@ def _judge_rounds(bases: Sequence[RunRecord], heads: Sequence[RunRecord], asked:
             for side in sides
         ]
         paired[metric] = paired_ratio(values[0], values[1])
-    return _result(bases, heads, paired, asked)
+    steady = paired_ratio(_steady_by_round(bases), _steady_by_round(heads))
+    return _result(bases, heads, paired, asked, {Metric.DECODE: steady})
+
+
+def _steady_by_round(records: Sequence[RunRecord]) -> dict[int, list[float]]:
+    """Steady decode rates of each round's record; a record without one has none."""
+    from suffice.decide.paired_speed import steady_rate
+
+    series = [record.measurement.decode[0] if record.measurement.decode else None for record in records]
+    return {number: [steady_rate(row) for row in one.step_s] for number, one in enumerate(series) if one is not None}
 
 
 # -- both ---------------------------------------------------------------------------------------------------------------
@@ -174,6 +184,7 @@ def _result(
     heads: Sequence[RunRecord],
     paired: dict[Metric, Estimate | None],
     asked: Interleaving,
+    steady: dict[Metric, Estimate | None],
 ) -> GuardResult:
     """The checks of all metrics, with what differs between the sides."""
     from suffice.decide.compare_runs import check_interleaved
@@ -184,7 +195,14 @@ def _result(
     base, head = facts_of(bases[-1], BASE), facts_of(heads[-1], HEAD)
     comparison = compare_fingerprints(base.fingerprint, head.fingerprint)
     checks = [
-        check_interleaved(metric, ratio, _middle(bases, metric), _middle(heads, metric), tolerance=asked.tolerance)
+        check_interleaved(
+            metric,
+            ratio,
+            _middle(bases, metric),
+            _middle(heads, metric),
+            tolerance=asked.tolerance,
+            steady=steady.get(metric),
+        )
         for metric, ratio in paired.items()
     ]
     obstacle = _obstacle([*bases, *heads], comparison)

@@ -61,6 +61,7 @@ class _Ratio:
     raw: Estimate | None
     scaled: Estimate | None = None
     scaled_alone: bool = False
+    steady: Estimate | None = None  # of the faster steps, where both were measured in turns
     obstacle: str = ""
 
 
@@ -204,9 +205,11 @@ def _times(ratio: Estimate, factor: float) -> Estimate:
 def _judged(found: _Ratio, share: float, kind: CheckKind) -> GuardCheck:
     """The check of one ratio; of a raw and a scaled one both must agree, for a pass as for a failure."""
     metric, tolerance = found.metric, Tolerance(share=share, better=found.metric.better)
-    counted = found.scaled if found.scaled_alone else found.raw
+    counted = found.steady or (found.scaled if found.scaled_alone else found.raw)
     used = [one for one in (counted, found.scaled) if one is not None]
     outcome = _outcome([judge_change(one, tolerance) for one in used])
+    if found.steady is not None and found.raw is not None and judge_change(found.raw, tolerance) is Change.WORSE:
+        counted, outcome = found.raw, Outcome.FAIL
     if found.obstacle:
         outcome = Outcome.INCONCLUSIVE
     return GuardCheck(
@@ -253,7 +256,10 @@ def _words(found: _Ratio, counted: Estimate | None, tolerance: Tolerance, outcom
         Outcome.FAIL: f"worse than the tolerance of {tolerance.share:.0%}",
         Outcome.INCONCLUSIVE: f"cannot tell whether it is within the tolerance of {tolerance.share:.0%}",
     }[outcome]
-    text = f"{figures}: {change}{over}, {says}"
+    of_steps = " of the faster steps" if counted is found.steady and found.steady is not None else ""
+    text = f"{figures}: {change}{of_steps}{over}, {says}"
+    if of_steps and found.raw is not None:
+        text += f" ({found.raw.point - 1:+.1%} of all steps, neighbours included)"
     if found.scaled is not None and not found.scaled_alone:
         text += f"; {found.scaled.point - 1:+.1%} over the bandwidth of each moment, which was another one"
     return text
@@ -354,8 +360,14 @@ def _own_deviation(facts: RunFacts, metric: Metric) -> float:
 # -- side by side -------------------------------------------------------------------------------------------------------
 
 
-def check_interleaved(
-    metric: Metric, ratio: Estimate | None, base: float | None, new: float | None, *, tolerance: float
+def check_interleaved(  # both figures, and what judges them
+    metric: Metric,
+    ratio: Estimate | None,
+    base: float | None,
+    new: float | None,
+    *,
+    tolerance: float,
+    steady: Estimate | None = None,
 ) -> GuardCheck:
     """A ratio from rounds in which both were measured; what lasts longer than a round is in both, so no scatter is added.
 
@@ -366,11 +378,15 @@ def check_interleaved(
         base: its figure.
         new: that of the head.
         tolerance: as a share.
+        steady: the same ratio of the faster steps alone (:func:`suffice.decide.paired_speed.steady_rate`), which neighbours move less. With it
+            a head passes when its faster steps do and the ratio of all steps is not shown to be worse, and fails when either is.
     """
     obstacle = "" if ratio is not None else "fewer than three rounds in which both were measured"
     if ratio is not None:
         ratio = paired_shift_ratio(ratio.samples) or ratio
-    found = _Ratio(metric=metric, base=base or 0.0, new=new or 0.0, raw=ratio, obstacle=obstacle)
+    if steady is not None:
+        steady = paired_shift_ratio(steady.samples) or steady
+    found = _Ratio(metric=metric, base=base or 0.0, new=new or 0.0, raw=ratio, steady=steady, obstacle=obstacle)
     if base is None or new is None:
         nothing = _nothing(CheckKind.INTERLEAVED, f"{metric.value}: missing in one of the two")
         return replace(nothing, metric=metric, value=new, limit=base)
