@@ -307,6 +307,7 @@ def table(rows: list[dict[str, Any]]) -> None:
             continue
         marked = sum(row["disturbed"] is True for row in own)
         interval = wilson_interval(marked, len(own))
+        assert interval is not None  # there are trials  # noqa: S101
         errors, ratios = [], []
         for row in own:
             near = [speed for at, speed in quiet.items() if abs(at - row["round"]) <= NEAREST_ROUNDS]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from suffice.measure.observer import Observer
     from suffice.measure.request import RunRequest
     from suffice.model.gguf_header import GgufHeader
     from suffice.model.slices import SliceDesign
@@ -101,6 +102,7 @@ class Bench:
     facts: MachineFacts = FACTS
     save: Callable[[RunRecord], None] = lambda _record: None
     evictor: Callable[[], None] | None = None
+    observer: Callable[[], Observer] | None = None
     behaviour: FakeBehaviour = field(default_factory=FakeBehaviour)
     jitter: float = 0.0
     log: list[tuple[Any, ...]] = field(default_factory=list)  # of what the engine was asked
@@ -122,7 +124,7 @@ class Bench:
 
     def around(self, **changes: Any) -> Surroundings:  # noqa: ANN401  # fields of the surroundings
         """The outside of a run."""
-        machine = FakeMachine(facts=self.facts, evictor=self.evictor)
+        machine = FakeMachine(facts=self.facts, evictor=self.evictor, observer=self.observer)
         around = Surroundings(
             engine=self.engine,
             machine=machine,

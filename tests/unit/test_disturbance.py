@@ -51,7 +51,7 @@ def test_quiet_machine_is_undisturbed() -> None:
         (replace(QUIET, thermal_throttles=3), "heat"),
         (replace(QUIET, major_faults=101), "disk"),  # over 10 a second
         (replace(QUIET, pages_swapped=101), "swapped"),
-        (replace(QUIET, run_wait_s=0.9), "threads waited 2.2%"),  # 0.9 of 4 threads' 40 s
+        (replace(QUIET, run_wait_s=1.3), "threads waited 3.2%"),  # 1.3 of 4 threads' 40 s
         (replace(QUIET, group_cpu_pressure_s=0.6), "cgroup waited 6.0%"),  # no delays told
         (replace(QUIET, worked_s=9.0, present_s=8.5), "no thread of the engine ran"),  # 0.5 of 9 s
         (replace(QUIET, stops_seen=1), "stopped"),
@@ -75,7 +75,7 @@ def test_each_reason(reading: ContentionReading, word: str) -> None:
         replace(QUIET, throttled_s=0.0, throttled_periods=0),
         replace(QUIET, major_faults=100, pages_swapped=100, thermal_throttles=0),
         replace(
-            QUIET, run_wait_s=0.8, group_cpu_pressure_s=9.0
+            QUIET, run_wait_s=1.2, group_cpu_pressure_s=9.0
         ),  # exactly 2 %; delays of our own threads say more than pressure
         replace(QUIET, group_cpu_pressure_s=0.5, group_memory_pressure_s=0.2, memory_limit_hits=100, stops_seen=0),
         replace(QUIET, worked_s=9.0, present_s=8.82),  # exactly 2 %
@@ -156,12 +156,12 @@ FREE_BUS = [reference(memory_ms) for memory_ms in (3.0, 3.01, 2.99, 3.0, 3.02, 2
 
 @pytest.mark.parametrize(
     ("wall_s", "waited_s", "is_marked"),
-    [(0.1, 0.004, False), (0.1, 0.006, True), (0.01, 0.0015, True), (1.0, 0.021, True)],
+    [(0.1, 0.004, False), (0.1, 0.006, True), (0.01, 0.0015, True), (1.0, 0.031, True)],
 )
 def test_a_time_slice_is_no_disturbance_of_a_short_repetition(
     wall_s: float, waited_s: float, *, is_marked: bool
 ) -> None:
-    """Up to 5 ms a thread are allowed where that is more than 2 % of the time, and no more than 10 % of it."""
+    """Up to 5 ms a thread are allowed where that is more than 3 % of the time, and no more than 10 % of it."""
     short = ContentionReading(wall_s=wall_s, usable_cpus=2, watched_cpus=2, threads=2, run_wait_s=2 * waited_s)
     reference = ReferenceReading(time_s=0.0, cost_s=0.01, memory_s=0.003, compute_s=0.002, cache_resident=False)
     mark = judge_repetition(short, (reference, reference), reference_level((reference, reference)))

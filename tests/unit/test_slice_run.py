@@ -10,6 +10,7 @@ import pytest
 
 from helpers.records import document_of
 from helpers.slice_runs import FACTS, KINDS, N_LAYER, Bench, Truth, short_design, toy_header, toy_model
+from helpers.watched import observer_of, watch_of
 from suffice.decide.compare import decide
 from suffice.decide.evidence import evidence_from
 from suffice.decide.guard import Outcome, guard_floor
@@ -100,6 +101,27 @@ def test_a_record_of_slices_survives_and_decides(tmp_path: Path) -> None:
 
     assert to_json(again) == to_json(record)
     assert decide(single_stream_need(4), [evidence_from(again)]).verdict.verdict == CPU
+
+
+def test_repetitions_of_slices_are_watched(tmp_path: Path) -> None:
+    """Each repetition goes through all slices and has one reading; the busy ones are marked, and the record is read back with its quiet speed."""
+    bench = Bench(root=tmp_path)
+    watch = watch_of([True, False] * 3 + [False])
+    bench.observer = lambda: observer_of(watch, bench.engine.clock.now_s)
+
+    record = measured(bench, request())
+
+    (first, *_), prefill = record.measurement.decode, record.measurement.prefill
+    assert prefill is not None
+    for rows, repetitions in ((first.step_s, first.repetitions), (prefill.chunk_s, prefill.repetitions)):
+        assert len(rows) == len(repetitions) > 0
+    marks = [one.disturbed for one in (*first.repetitions, *prefill.repetitions)]
+    assert {True, False} <= set(marks)
+    assert not any(one.windows for one in first.repetitions)
+    assert first.quiet is not None
+    assert first.quiet.marked == sum(one.disturbed is True for one in first.repetitions)
+    assert len(record.contention.references) == 1
+    assert to_json(record_from(document_of(record), source="run.json")) == to_json(record)
 
 
 def test_slices_that_are_not_on_a_line_are_no_evidence(tmp_path: Path) -> None:

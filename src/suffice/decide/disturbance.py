@@ -30,10 +30,10 @@ MAX_BANDWIDTH_CHANGE: Final = 0.20
 MAX_PAGES_READ_PER_S: Final = 10.0
 # The same yardstick again, per thread: time in which a thread could have run and had no CPU. By arithmetic, our own sampling (20 times a
 # second for a tenth of a millisecond) costs 0.2 %, and one busy process beside two threads on 2 CPUs 33 % of the time of one or 17 % of each;
-# with more of them 25 to 50 % were seen (2-core VM, load 4).
-MAX_WAIT_SHARE: Final = 0.02
-# A repetition of a short prompt lasts 0.1 s: one time slice (3 ms) and the waking of threads is more than 2 % of it, on a quiet machine as well (2-core
-# VM: 1.7 % of 300 quiet repetitions of 0.16 s were above 2 %, 0.3 % above 5 ms). Up to 10 % of what is shorter still.
+# with more of them 25 to 50 % were seen (2-core VM, load 4). A quiet one showed 0.8 % in repetitions of one engine, 1 to 2 % where engines have turns.
+MAX_WAIT_SHARE: Final = 0.03
+# A repetition of a short prompt lasts 0.1 s: one time slice (3 ms) and the waking of threads is more than 3 % of it, on a quiet machine as well (2-core
+# VM: 1.7 % of 300 quiet repetitions of 0.16 s waited over 3 ms, 0.3 % over 5 ms). Up to 10 % of what is shorter still.
 LEAST_WAIT_S: Final = 0.005
 MAX_SHORT_WAIT_SHARE: Final = 0.10
 # And time in which no thread of the engine ran or waited for a CPU while the engine counted it as work: stopped, or blocked on a disk. A

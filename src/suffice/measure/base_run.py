@@ -5,6 +5,7 @@ The record is handed out after every step, so that a run that is killed half-way
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,13 +27,15 @@ from suffice.units import format_bandwidth, format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from contextlib import ExitStack
+    from contextlib import AbstractContextManager, ExitStack
     from pathlib import Path
 
     from suffice.decide.disturbance import ContentionReading
     from suffice.measure.clock import Clock
     from suffice.measure.engine.seam import Engine, Session
     from suffice.measure.machine import Machine
+    from suffice.measure.observer import Observer
+    from suffice.measure.series import ThreadChoice
     from suffice.measure.service_run import ServiceJob
     from suffice.records.schema import ServiceRecord
     from suffice.slices.store import SliceStore
@@ -278,6 +281,15 @@ class Run:
             self._warnings += [] if warning is None or warning in self._warnings else [warning]
             sessions.append(session)
         return sessions
+
+    def _observer(self, sessions: Sequence[Session], threads: ThreadChoice) -> AbstractContextManager[Observer | None]:
+        """Whoever watches each repetition: not on a GPU, of which counters and memory of the host tell nothing."""
+        if self._request.n_gpu_layers:
+            return nullcontext()
+        with pinned_to(self._request.nodes[:1]):  # the reference kernel runs where the engine does
+            pids = [session.pid for session in sessions]
+            observer = self._around.machine.observer(pids, max(threads.decode, threads.prefill))
+        return nullcontext() if observer is None else observer
 
     # -- judging the run ----------------------------------------------------------------------------------------------
 

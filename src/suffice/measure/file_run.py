@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +10,6 @@ from suffice.decide.quiet import with_quiet
 from suffice.loaders.model_file import file_marks
 from suffice.measure.attention import PLAIN_CACHE_TYPES, PROBE_SHARE, compare_attention, probe_depth
 from suffice.measure.base_run import Run, Surroundings, context_to_open
-from suffice.measure.numa import pinned_to
 from suffice.measure.run_record import device_fields, earlier_state, measured, settings_record
 from suffice.measure.series import (
     SeriesPlan,
@@ -29,7 +27,7 @@ from suffice.stats.intervals import median
 from suffice.units import MEGA, format_memory
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager, ExitStack
+    from contextlib import ExitStack
     from pathlib import Path
 
     from suffice.decide.disturbance import ContentionReading
@@ -169,7 +167,7 @@ class FileRun(Run):
 
     def _repeat(self, load: LoadRecord) -> None:
         threads, impression = self._settle(load)
-        with self._observer(self._session, threads) as observer:
+        with self._observer([self._session], threads) as observer:
             plan = self._plan(impression)  # with what is left of the budget when the observer is there
             state = earlier_state(self._earlier, threads, plan.prompt_tokens)
             reading = self._repeat_plan(plan, state, load, observer)
@@ -186,7 +184,7 @@ class FileRun(Run):
         contention.start()
 
         def found() -> dict[str, Any]:
-            references = tuple(tuple(part) for part in state.references)
+            references = state.kept_references()
             kept = {"contention": replace(self._record.contention, references=references)}
             return measured(state, self._record.measurement, load, session.peak_rss_bytes()) | kept
 
@@ -201,14 +199,6 @@ class FileRun(Run):
         measurement = replace(last["measurement"], budget_s=self._request.budget_s)
         self._update(**(last | {"measurement": with_quiet(measurement, state.references)}))
         return reading
-
-    def _observer(self, session: Session, threads: ThreadChoice) -> AbstractContextManager[Observer | None]:
-        """Whoever watches each repetition: not on a GPU, of which counters and memory of the host tell nothing."""
-        if self._request.n_gpu_layers:
-            return nullcontext()
-        with pinned_to(self._request.nodes[:1]):  # the reference kernel runs where the engine does
-            observer = self._around.machine.observer([session.pid], max(threads.decode, threads.prefill))
-        return nullcontext() if observer is None else observer
 
     def _service_job(self, threads: ThreadChoice, plan: SeriesPlan, state: SeriesState) -> ServiceJob:
         """The service curve, in a session of its own: the single stream's has room for one."""

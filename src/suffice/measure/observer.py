@@ -18,7 +18,9 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final, Self
 
+from suffice.decide.disturbance import ContentionReading
 from suffice.decide.reference import reference_level, reference_reasons
+from suffice.measure.watch import summed
 from suffice.records.schema import ReferenceRecord, RepetitionRecord
 from suffice.stats.quiet import Window
 
@@ -109,19 +111,18 @@ class Observer:
         """The repetition begins."""
         self._watch.start()
 
-    def stop(self, *, worked_s: float, threads: int) -> RepetitionRecord:
+    def stop(self, *, worked_s: float | None, threads: int) -> RepetitionRecord:
         """It is over: what was seen meanwhile, without a mark.
 
         Args:
-            worked_s: the sum of its steps.
+            worked_s: the sum of its steps; None: several engines had turns, none of which worked all the time.
             threads: that it was made with.
         """
         seen = self._watch.stop(worked_s=worked_s)
-        told = {**asdict(seen.reading), "threads": threads}
         return RepetitionRecord(
             references_before=len(self.readings),
             start_s=seen.start_s,
-            reading={name: value for name, value in told.items() if value is not None and math.isfinite(value)},
+            reading=_told(replace(seen.reading, threads=threads)),
             windows=joined(seen.windows),
         )
 
@@ -136,6 +137,20 @@ class Observer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _told(reading: ContentionReading) -> dict[str, int | float]:
+    return {name: value for name, value in asdict(reading).items() if value is not None and math.isfinite(value)}
+
+
+def in_turns(turns: Sequence[RepetitionRecord]) -> RepetitionRecord:
+    """A repetition that several engines had turns in, as one: what its turns say added up. It has no windows, which are of each engine's own steps.
+
+    Raises:
+        ValueError: no turns.
+    """
+    readings = [ContentionReading(**one.reading) for one in turns]  # type: ignore[arg-type]  # whole numbers were kept as such
+    return replace(turns[-1], start_s=turns[0].start_s, reading=_told(summed(readings)), windows=())
 
 
 def fastest_of(first: ReferenceReading, second: ReferenceReading) -> ReferenceReading:

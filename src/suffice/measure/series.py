@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from suffice.decide.quiet import is_watched, marked
+from suffice.measure.watched_state import WatchedState
 from suffice.records.schema import DecodeSeries, PrefillSeries, RepetitionRecord, ThreadPoint
 from suffice.stats.intervals import estimate_from, median
 from suffice.stats.stopping import StoppingRule, StopReason, should_stop
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from suffice.measure.clock import Clock
     from suffice.measure.engine.seam import Session
     from suffice.measure.observer import Observer
-    from suffice.records.schema import ReferenceRecord
     from suffice.stats.estimate import Estimate
 
 # A decode repetition should last about so long that one scheduling hiccup does not decide it ...
@@ -147,7 +146,7 @@ def prefill_rate(chunk_rows: Sequence[Sequence[float]], prompt_tokens: int) -> E
 
 
 @dataclass(slots=True, kw_only=True)
-class SeriesState:
+class SeriesState(WatchedState):
     """What one run has gathered so far. The one mutable thing here: a resumed run starts from a filled one."""
 
     threads: ThreadChoice
@@ -157,21 +156,10 @@ class SeriesState:
     step_rows: dict[DecodeAt, list[tuple[float, ...]]] = field(default_factory=dict)  # the run's depth is the first key
     ttft_s: list[float] = field(default_factory=list)
     stopped: dict[DecodeAt | None, StopReason] = field(default_factory=dict)
-    # What else happened during each repetition, prefill under None; and readings of the reference kernel, by part of the run.
-    seen: dict[DecodeAt | None, list[RepetitionRecord]] = field(default_factory=dict)
-    references: list[list[ReferenceRecord]] = field(default_factory=list)
 
-    def note(self, series: DecodeAt | None, seen: RepetitionRecord) -> None:
-        """Keep what was seen during the last repetition of a series; those before that nobody watched have empty readings."""
-        rows = len(self.chunk_rows if series is None else self.step_rows[series])
-        kept = self.seen.setdefault(series, [])
-        kept += [RepetitionRecord()] * (rows - 1 - len(kept))
-        kept.append(seen)
-
-    def repetitions(self, series: DecodeAt | None) -> tuple[RepetitionRecord, ...]:
-        """The repetitions of a series with their marks; empty where nobody watched."""
-        seen = self.seen.get(series, [])
-        return marked(seen, self.references) if is_watched(seen) else ()
+    def repetitions_made(self, series: DecodeAt | None) -> int:
+        """See :class:`~suffice.measure.watched_state.WatchedState`."""
+        return len(self.chunk_rows if series is None else self.step_rows[series])
 
     def decode_series(self) -> tuple[DecodeSeries, ...]:
         """The decode part of a record."""
@@ -235,8 +223,7 @@ class SeriesRunner:
     ) -> None:
         self._session, self._clock, self._plan, self.state = session, clock, plan, state
         self._observer = observer
-        if observer is not None and all(part is not observer.readings for part in state.references):
-            state.references.append(observer.readings)  # a row of their own: earlier readings were of other work
+        state.watch_with(observer)
         for at in plan.decode_series():
             state.step_rows.setdefault(at, [])
         self._cost_s: dict[DecodeAt | None, float] = {}

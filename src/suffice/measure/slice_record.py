@@ -61,6 +61,9 @@ def earlier_slices(earlier: RunRecord | None, threads: ThreadChoice, prompt_toke
     if earlier is None or extrapolation is None or earlier.measurement.prefill is None:
         return state
     state.chunk_tokens = earlier.measurement.prefill.chunk_tokens
+    state.seen = {DecodeAt(one.depth, one.batch): list(one.repetitions) for one in earlier.measurement.decode}
+    state.seen[None] = list(earlier.measurement.prefill.repetitions)
+    state.references = [list(part) for part in earlier.contention.references]
     for series in extrapolation.series:
         rows = [list(own) for own in series.times_s]
         if len(rows) != n_slices:
@@ -108,6 +111,7 @@ def _decode(state: SliceState, model: SliceModel, at: DecodeAt) -> DecodeSeries:
         tokens_per_second=decode_rate(steps),
         step_s=tuple(steps),
         stopped=state.stopped.get(at),
+        repetitions=state.repetitions(at),
     )
 
 
@@ -120,6 +124,7 @@ def _prefill(state: SliceState, model: SliceModel) -> PrefillSeries:
         tokens_per_second=prefill_rate(chunks, state.prompt_tokens),
         chunk_s=chunks,
         stopped=state.stopped.get(None),
+        repetitions=state.repetitions(None),
     )
 
 

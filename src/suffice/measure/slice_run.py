@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from suffice.decide.quiet import with_quiet
 from suffice.errors import UsageError
 from suffice.measure.attention import PLAIN_CACHE_TYPES, AttentionProbe, probe_depth, try_both
 from suffice.measure.base_run import CACHE_MULTIPLE, Run, Surroundings, context_to_open
@@ -307,10 +308,11 @@ class SliceRun(Run):
         def between() -> None:
             rows = len(state.chunk_rows[0]) + sum(len(own[0]) for own in state.step_rows.values())
             self._around.progress(f"repetition {rows}")
-            self._update(**extrapolated(state, model, self._record.measurement, plan))
+            self._update(**extrapolated(state, model, self._record.measurement, plan), **self._seen(state))
 
         plan, emptying = replace(plan, between=between), self._emptying()
-        SliceRunner(self._sessions, self._around.clock, plan, state, model, **emptying).run()
+        with self._observer(self._sessions, threads) as observer:
+            SliceRunner(self._sessions, self._around.clock, plan, state, model, observer=observer, **emptying).run()
         reading = contention.stop()
         fields = extrapolated(state, model, self._record.measurement, plan)
         peaks = [session.peak_rss_bytes() for session in self._sessions]
@@ -319,7 +321,8 @@ class SliceRun(Run):
             budget_s=self._request.budget_s,
             peak_rss_bytes=None if None in peaks else sum(peak or 0 for peak in peaks),
         )
-        self._update(**fields)
+        fields["measurement"] = with_quiet(fields["measurement"], state.references)
+        self._update(**fields, **self._seen(state))
         self._tell_placement(self._sessions)
         self._close()  # sessions of the service curve, and the buffer that reads the bandwidth again, need the room
         self._tell_residuals()
@@ -327,6 +330,9 @@ class SliceRun(Run):
         if self._request.slots > 1:
             readings = self._serve(self._service_job(threads, paths, plan, state, emptying))
         self._judge(reading, *readings)
+
+    def _seen(self, state: SliceState) -> dict[str, Any]:
+        return {"contention": replace(self._record.contention, references=state.kept_references())}
 
     # -- service curve -----------------------------------------------------------------------------------------------------
 

@@ -9,19 +9,24 @@ it before each step. Raw seconds of all other steps are kept.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from suffice.measure.observer import in_turns
+from suffice.measure.watched_state import WatchedState
 from suffice.model.extrapolation import extrapolate
 from suffice.stats.intervals import median
 from suffice.stats.stopping import StopReason, should_stop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from suffice.measure.clock import Clock
     from suffice.measure.engine.seam import Session
+    from suffice.measure.observer import Observer
     from suffice.measure.series import DecodeAt, SeriesPlan, ThreadChoice
+    from suffice.records.schema import RepetitionRecord
 
 TURNS: Final = 2
 WAKING_STEPS: Final = 1
@@ -59,7 +64,7 @@ class SliceModel:
 
 
 @dataclass(slots=True, kw_only=True)
-class SliceState:
+class SliceState(WatchedState):
     """What one run has gathered so far; a resumed run starts from a filled one. Rows are [slice][repetition]."""
 
     threads: ThreadChoice
@@ -74,6 +79,10 @@ class SliceState:
         if not self.chunk_rows:
             self.chunk_rows = [[] for _ in range(self.n_slices)]
 
+    def repetitions_made(self, series: DecodeAt | None) -> int:
+        """See :class:`~suffice.measure.watched_state.WatchedState`."""
+        return len(self.rows(series)[0])
+
     def rows(self, series: DecodeAt | None) -> list[list[tuple[float, ...]]]:
         """The rows of a series; None is prefill."""
         return self.chunk_rows if series is None else self.step_rows[series]
@@ -86,6 +95,7 @@ class SliceRunner:
         sessions: one for each slice, in the order of the design.
         single: one step a turn, because the last-level cache may hold a part of a slice.
         evict: empties that cache before each step, where the other slices do not do that by their size; None: they do.
+        observer: watches each repetition; None: nobody does.
     """
 
     def __init__(
@@ -98,7 +108,11 @@ class SliceRunner:
         *,
         single: bool = False,
         evict: Callable[[], None] | None = None,
+        observer: Observer | None = None,
     ) -> None:
+        self._observer = observer
+        self._turns: list[RepetitionRecord] = []  # what was seen in those of the repetition that is under way
+        state.watch_with(observer)
         self._sessions, self._clock, self._plan, self._model = sessions, clock, plan, model
         self.state, self._single, self._evict = state, single, evict
         for at in plan.decode_series():
@@ -116,6 +130,8 @@ class SliceRunner:
                 self._decode(at)
         while self._cycle():
             pass
+        if self._observer is not None:
+            self._observer.prepare(always=True)
 
     def _cycle(self) -> bool:
         prefill_is_due = not self._finished(None)
@@ -137,6 +153,7 @@ class SliceRunner:
             elapsed_s=self._clock.now_s() - self._started_s,
             next_s=self._cost_s.get(series, 0.0),
             budget_s=self._plan.budget_s * share,
+            disturbed=[one.disturbed for one in self.state.repetitions(series)],
         )
         if reason is not None:
             self.state.stopped[series] = reason
@@ -153,29 +170,60 @@ class SliceRunner:
 
     def _prefill(self) -> None:
         before_s = self._clock.now_s()
+        self._prepare()
         measured = []
         for index, session in enumerate(self._sessions):
-            chunks = session.prefill(self._plan.prompt_tokens)
+            with self._watched(self.state.threads.prefill):
+                chunks = session.prefill(self._plan.prompt_tokens)
             self._depths[index], self._spread[index] = self._plan.prompt_tokens, False
             self.state.chunk_tokens = chunks.tokens
             measured.append(chunks.seconds)
         for own, row in zip(self.state.chunk_rows, measured, strict=True):  # all slices or none, if interrupted
             own.append(row)
+        self._note(None)
         self._done(None, before_s)
 
     def _decode(self, at: DecodeAt) -> None:
         for index in range(len(self._sessions)):
             self._go_to(index, at)
         before_s = self._clock.now_s()
+        self._prepare()
         measured: list[list[float]] = [[] for _ in self._sessions]
         for _ in range(SINGLE_TURNS if self._single else TURNS):
             for index, session in enumerate(self._sessions):
                 self._go_to(index, at)
-                measured[index] += self._turn(session, at.batch)
+                with self._watched(self.state.threads.decode):
+                    measured[index] += self._turn(session, at.batch)
                 self._depths[index] = max(self._depths[index], at.depth) + self._steps
         for own, steps in zip(self.state.step_rows[at], measured, strict=True):
             own.append(tuple(steps))
+        self._note(at)
         self._done(at, before_s)
+
+    def _prepare(self) -> None:
+        """Read the reference kernel where that is due; what the first slice then decodes wakes its threads and is cut off again."""
+        if self._observer is not None and self._observer.prepare():
+            self._observer.woke(self._sessions[0].decode(1))
+            self._depths[0], self._spread[0] = max(self._depths[0], 0) + 1, False
+
+    @contextmanager
+    def _watched(self, threads: int) -> Iterator[None]:
+        """A slice's turn. Before it the threads of the one before fall asleep: for some milliseconds they look for more work, on the CPUs of this one."""
+        if self._observer is None:
+            yield
+            return
+        self._observer.settle()
+        self._observer.start()
+        try:
+            yield
+        finally:  # what watches must end whatever happens
+            self._turns.append(self._observer.stop(worked_s=None, threads=threads))
+
+    def _note(self, series: DecodeAt | None) -> None:
+        """Keep what was seen in the turns of the last repetition."""
+        if self._turns:
+            self.state.note(series, replace(in_turns(self._turns), part=len(self.state.references) - 1))
+        self._turns = []
 
     @property
     def _steps(self) -> int:

@@ -213,7 +213,7 @@ class Turn(FileRun):
 
     def keep(self) -> None:
         """Put what there is into the record, and hand it out."""
-        references = tuple(tuple(part) for part in self._state.references)
+        references = self._state.kept_references()
         self._record = replace(self._record, contention=replace(self._record.contention, references=references))
         so_far = self._record.measurement
         lengths = {"prompt_tokens": self._request.prompt_tokens, "depth": self._request.depth}

@@ -194,8 +194,8 @@ def _choose(repetitions: Sequence[Repetition]) -> _Chosen | NoQuiet:
     total_s = math.fsum(repetition.total_s for repetition in repetitions)
     clear = [repetition.step_s for repetition in repetitions if repetition.disturbed is False]
     clear_share = math.fsum(step for row in clear for step in row) / total_s
-    enough = len(clear) >= LEAST_REPETITIONS and clear_share >= LEAST_QUIET_SHARE
-    if len(clear) == len(repetitions) or (enough and _agree(clear)):
+    are_many = len(clear) >= LEAST_REPETITIONS and clear_share >= LEAST_QUIET_SHARE
+    if len(clear) == len(repetitions) or (are_many and _agree(clear)):
         return _Chosen(rows=tuple(clear), basis=QuietBasis.REPETITIONS, share=min(1.0, clear_share))
     mode = _quiet_mode(repetitions)
     if isinstance(mode, NoQuiet):
