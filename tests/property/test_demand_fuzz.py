@@ -12,6 +12,7 @@ from helpers.records import evidence
 from suffice.decide.compare import decide
 from suffice.errors import DemandError
 from suffice.loaders.demand import load_demand, parse_demand
+from suffice.model.vision import rule_names
 from suffice.report.decision import decision_document, decision_text
 from suffice.report.json_values import json_text
 
@@ -25,6 +26,7 @@ FIELDS = (
     "kind", "model", "prompt_tokens", "output_tokens", "requests_per_second", "requests_per_hour", "requests_per_day",
     "concurrent_users", "tokens_per_second_per_user", "ttft_s", "tpot_s", "ttft_percentile", "tpot_percentile", "window_hours",
     "context_tokens", "margin", "memory_gib", "memory_gb", "quality_floor", "budget_per_month", "currency", "context", "unknown",
+    "interactive_share", "images_per_request", "image_width_px", "image_height_px", "image_tokens", "image_encoder_gflop", "vision_model",
 )  # fmt: skip
 NUMBERS = (
     st.floats().map(lambda value: repr(value).replace("e+", "e"))
@@ -52,6 +54,10 @@ TAME = st.fixed_dictionaries(
         "window_hours": st.floats(0.1, 24).map(repr),
         "margin": st.floats(1, 3).map(repr),
         "memory_gb": SMALL,
+        "images_per_request": st.integers(1, 3).map(str),
+        "image_width_px": st.integers(1, 2000).map(str),
+        "image_height_px": st.integers(1, 2000).map(str),
+        "vision_model": st.sampled_from([f'"{name}"' for name in rule_names()]),
     },
 )
 

@@ -21,6 +21,7 @@ model = "models/toy.gguf"
 prompt_tokens = { p50 = 600, p95 = 2400 }
 output_tokens = 200
 requests_per_hour = 36
+interactive_share = 0.25
 tokens_per_second_per_user = 8
 ttft_s = { p90 = 2.0 }
 tpot_s = 0.1
@@ -56,6 +57,7 @@ def test_every_field_is_read_into_si_units() -> None:
         prompt_tokens=Lengths(p50=600, p95=2400),
         output_tokens=Lengths(p50=200, p95=200),
         requests_per_second=0.01,
+        interactive_share=0.25,
         tokens_per_second_per_user=8,
         ttft=Limit(value_s=2.0, percentile=90),
         tpot=Limit(value_s=0.1, percentile=99),
@@ -125,6 +127,9 @@ def test_short_names_are_understood() -> None:
         ("requests_per_second = 1", "state both"),
         ("requests_per_second = 1\nrequests_per_day = 1", "stated 2 times"),
         ("requests_per_second = 1\nconcurrent_users = 2", "both stated"),
+        ("tpot_s = 1\ninteractive_share = 0.5", "share of a request rate"),
+        ("tpot_s = 1\ninteractive_share = 1", "interactive_share"),
+        ("tpot_s = 1\ninteractive_share = 0.0", "interactive_share"),
         ("prompt_tokens = 4000\noutput_tokens = 200\ncontext = 4096\ntpot_s = 1", "contradictory"),
     ],
 )
@@ -137,6 +142,9 @@ def test_other_kinds_need_their_work() -> None:
     """A batch without a rate and a scheduled job without a window say what is missing."""
     assert "requests_per_day" in _complaint(BATCH, "batch")
     assert "window_hours" in _complaint(BATCH + "requests_per_day = 5", "scheduled")
+    assert "nobody waits for a batch one" in _complaint(
+        BATCH + "requests_per_day = 5\ninteractive_share = 0.5", "batch"
+    )
     assert '"interactive", "batch" or "scheduled"' in _complaint("", "nightly")
 
 

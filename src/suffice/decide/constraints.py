@@ -13,9 +13,12 @@ Limits that are stated are judged whatever the kind.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from suffice.decide.constraint import Constraint, Sense
+from suffice.decide.encoder import encoder_memory, encoder_s, encoder_text, encoder_tokens
+from suffice.decide.evidence import add
 from suffice.decide.quality import quality_constraints
 from suffice.decide.quantity import Quantity
 from suffice.decide.service import drain_s, outlook
@@ -30,6 +33,12 @@ if TYPE_CHECKING:
     from suffice.decide.service import Drained, Served, ServiceOutlook
     from suffice.decide.service_curves import CurveEnds
     from suffice.serving.search import LatencyLimit
+
+
+# Constraints in which the reading of prompts has a part.
+_OF_PROMPTS: Final = (
+    "capacity_users", "capacity_requests_per_second", "ttft_s", "sustained_tokens_per_second", "wall_time_s",
+)  # fmt: skip
 
 
 def constraints_for(
@@ -59,7 +68,20 @@ def constraints_for(
         *quality_constraints(demand, evidence.quality),
         _budget(demand),
     ]
-    return tuple(constraint for constraint in found if constraint is not None)
+    encoder_known = encoder_tokens(demand.images, evidence) is not None
+    return tuple(
+        constraint if encoder_known else _without_encoder(constraint) for constraint in found if constraint is not None
+    )
+
+
+def _without_encoder(constraint: Constraint) -> Constraint:
+    """Where the time of the images' encoder is not known: what depends on the prompt is at best what it says."""
+    available = constraint.available
+    if available is None or constraint.name not in _OF_PROMPTS:
+        return constraint
+    if constraint.sense is Sense.AT_LEAST:
+        return replace(constraint, available=available.with_bounds(low=None, high=available.high))
+    return replace(constraint, available=available.with_bounds(low=available.low, high=None))
 
 
 def check_context(demand: Demand, context_length: int | None, model_name: str | None) -> None:
@@ -100,7 +122,11 @@ def _service_note(served: Served) -> str:
     parts = [f"simulated: llama-server, {slots}, {_known_of(ends)}"]
     if case.kind is LoadKind.USERS and served.slots_that_fit is not None and served.slots_that_fit < served.slots:
         parts.append(f"memory holds {served.slots_that_fit}")
-    parts += [part for part in (_alone_text(served), _uneven_text(served), case.assumed, _beyond_text(ends)) if part]
+    parts += [
+        part
+        for part in (_alone_text(served), _uneven_text(served), case.assumed, case.images, _beyond_text(ends))
+        if part
+    ]
     return "; ".join(parts)
 
 
@@ -182,8 +208,9 @@ def _ttft(demand: Demand, evidence: MachineEvidence, served: Served | None) -> C
     if served is not None and simulated is not None:
         available, margin, note = served.ttft, 1.0, _at_load(served, simulated)
     else:
-        available = evidence.time_to_first_token(demand.prompt_tokens.at(limit.percentile))
+        available = _first_token_alone(demand, evidence, demand.prompt_tokens.at(limit.percentile))
         margin, note = demand.margin, f"P{limit.percentile:g} of requests"
+        note = ", ".join(part for part in (note, encoder_text(demand.images, evidence)) if part)
     return Constraint(
         name="ttft_s",
         unit="s",
@@ -194,6 +221,13 @@ def _ttft(demand: Demand, evidence: MachineEvidence, served: Served | None) -> C
         note=note,
         several=simulated is not None,
     )
+
+
+def _first_token_alone(demand: Demand, evidence: MachineEvidence, prompt_tokens: float) -> Quantity | None:
+    """Of one request on an idle machine, with the encoder of its images."""
+    alone = evidence.time_to_first_token(prompt_tokens)
+    encoder = encoder_s(demand.images, evidence, prompt_tokens)
+    return alone if alone is None or encoder is None else add(alone, encoder)
 
 
 def _sustained(demand: Demand, drained: Drained | None) -> Constraint | None:
@@ -217,7 +251,7 @@ def _sustained(demand: Demand, drained: Drained | None) -> Constraint | None:
 def _drained_note(drained: Drained) -> str:
     beyond = _beyond_text(drained.ends)
     note = f"simulated with a queue that is never empty: llama-server, {_slots_text(drained.slots)}, {_known_of(drained.ends)}"
-    return f"{note}; {beyond}" if beyond else note
+    return "; ".join(part for part in (note, drained.case.images, beyond) if part)
 
 
 def _wall_time(demand: Demand, drained: Drained | None) -> Constraint | None:
@@ -247,17 +281,17 @@ def _memory(demand: Demand, evidence: MachineEvidence, service: ServiceOutlook |
     if usable is None or needed is None:
         return _unknown_memory(needed, usable, judged=stated is not None or evidence.memory_basis is Basis.STATED)
     basis = evidence.memory_basis if stated is None else Basis.STATED
+    encoder_bytes, encoder_note = encoder_memory(demand.images)
+    each = f" for each of {slots} slots" if slots > 1 else ""
     return Constraint(
         name="memory_bytes",
         unit="bytes",
         sense=Sense.AT_LEAST,
-        required=needed,
+        required=needed + encoder_bytes,
         available=Quantity(point=usable, low=usable, high=usable, basis=basis),
         margin=1.0,
         of_speed=False,
-        note=f"weights, buffers and a KV cache of {context} tokens for each of {slots} slots"
-        if slots > 1
-        else f"weights, buffers and a KV cache of {context} tokens",
+        note=f"weights, buffers and a KV cache of {context} tokens{each}{encoder_note}",
     )
 
 

@@ -89,6 +89,7 @@ class MachineEvidence:
     undisturbed: MachineEvidence | None = (
         None  # of the same machine when nobody disturbs; None: not told, or nobody did
     )
+    active_parameters: float | None = None  # of the model, that one token uses
 
     def decode_rate(self, depth: float | None) -> Quantity | None:
         """Tokens per second of one stream at a depth (None: at the depth of the run)."""
@@ -227,6 +228,7 @@ def evidence_from(record: RunRecord, name: str | None = None) -> MachineEvidence
         bits_per_weight=_bits_per_weight(record),
         model_file=record.model.file_name,
         undisturbed=None if quiet is None else evidence_from(quiet, name),
+        active_parameters=record.model.active_parameters,
     )
 
 

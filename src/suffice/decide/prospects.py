@@ -127,6 +127,7 @@ def predicted_evidence(
         model_identity=model.identity,
         model_name=model.name,
         memory_basis=Basis.STATED,
+        active_parameters=model.active_parameters,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from suffice.decide.encoder import encoder_text, with_encoder
 from suffice.decide.service_curves import PASS_TOKENS, Extent
 from suffice.errors import DemandError
 from suffice.model.basis import Basis
@@ -65,12 +66,13 @@ class ServedCase:
         demanded: users or requests a second.
         margin: factor of load that is kept free.
         limits: at percentiles; none of a queue.
-        prompt: lengths in tokens.
-        output: the same.
+        prompt: lengths in tokens; with those as which the encoder of images works.
+        output: lengths in tokens.
         context: tokens of one slot.
         most_slots: that are tried.
         effort: how finely.
         assumed: what the demand does not say and was taken, in words; empty where it says all.
+        images: what the prompts hold of them, in words; empty without any.
     """
 
     kind: LoadKind
@@ -83,6 +85,7 @@ class ServedCase:
     most_slots: int = MOST_SLOTS
     effort: Effort = field(default=FULL)
     assumed: str = ""
+    images: str = ""
 
     @property
     def trial(self) -> Trial:
@@ -226,12 +229,13 @@ def _case(
         demanded=demanded,
         margin=demand.margin,
         limits=limits,
-        prompt=prompt,
+        prompt=with_encoder(prompt, demand.images, evidence),
         output=output,
         context=context,
         most_slots=most_slots(demand, evidence, context),
         effort=effort or (PREDICTED if _is_predicted(evidence) else FULL),
         assumed=f"{' and '.join(assumed)} tokens are taken, the demand states none" if assumed else "",
+        images=encoder_text(demand.images, evidence),
     )
 
 

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-import tomllib
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
 from suffice.errors import DemandError
-from suffice.loaders.files import read_small_file
+from suffice.loaders.demand_images import ImageFields, images_of
+from suffice.loaders.demand_toml import (
+    MAX_TOKENS,
+    STRICT,
+    demand_table,
+    explained,
+    quoted,
+    read_demand_file,
+    shortened,
+)
 from suffice.model.demand import DEFAULT_MARGIN, Demand, DemandKind, Lengths, Limit
-from suffice.units import GIB, GIGA, MIB, SECONDS_PER_DAY, SECONDS_PER_HOUR
+from suffice.model.training import TrainingKind
+from suffice.model.vision import with_images
+from suffice.units import GIB, GIGA, SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_MAX_DEMAND_FILE_BYTES: Final = MIB
-_MAX_TOKENS: Final = 100_000_000  # over a hundred million tokens in one request is a typing error
+    from suffice.model.training import TrainingDemand
+
 _DEFAULT_PERCENTILE: Final = 95.0
 _POINTS: Final = 100  # in a share of 1
 
-_Tokens = Annotated[float, Field(ge=1, le=_MAX_TOKENS)]
+_Tokens = Annotated[float, Field(ge=1, le=MAX_TOKENS)]
 _Positive = Annotated[float, Field(gt=0)]
-_STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True, frozen=True)
 
 
 class _LengthsTable(BaseModel):
-    model_config = _STRICT
+    model_config = STRICT
 
     p50: _Tokens
     p95: _Tokens | None = None
@@ -36,7 +44,7 @@ class _LengthsTable(BaseModel):
 class _LimitTable(BaseModel):
     """A limit at one percentile: ``{ p95 = 2.0 }``."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     p50: _Positive | None = None
     p90: _Positive | None = None
@@ -44,10 +52,10 @@ class _LimitTable(BaseModel):
     p99: _Positive | None = None
 
 
-class _DemandTable(BaseModel):
+class _DemandTable(ImageFields):
     """The table ``[demand]``, field by field as docs/demand.md describes it."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     kind: str
     model: str | None = None
@@ -56,6 +64,7 @@ class _DemandTable(BaseModel):
     requests_per_second: _Positive | None = None
     requests_per_hour: _Positive | None = None
     requests_per_day: _Positive | None = None
+    interactive_share: Annotated[float, Field(gt=0, lt=1)] | None = None
     concurrent_users: Annotated[int, Field(gt=0, le=1_000_000)] | None = None
     tokens_per_second_per_user: _Positive | None = None
     ttft_s: _Positive | _LimitTable | None = None
@@ -65,7 +74,7 @@ class _DemandTable(BaseModel):
     window_hours: Annotated[float, Field(gt=0, le=24)] | None = Field(
         default=None, validation_alias=AliasChoices("window_hours", "window_h")
     )
-    context_tokens: Annotated[int, Field(gt=0, le=_MAX_TOKENS)] | None = Field(
+    context_tokens: Annotated[int, Field(gt=0, le=MAX_TOKENS)] | None = Field(
         default=None, validation_alias=AliasChoices("context_tokens", "context")
     )
     margin: Annotated[float, Field(ge=1, le=100)] = DEFAULT_MARGIN
@@ -77,7 +86,9 @@ class _DemandTable(BaseModel):
     currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] | None = None
 
 
-_FIELD_NAMES: Final = (*_DemandTable.model_fields, "window_h", "context")
+_ALIASES: Final = {"context": "context_tokens", "window_h": "window_hours"}
+_KINDS: Final = '"interactive", "batch" or "scheduled"'
+_TRAINING: Final = tuple(kind.value for kind in TrainingKind)
 
 
 def load_demand(path: Path) -> Demand:
@@ -85,61 +96,54 @@ def load_demand(path: Path) -> Demand:
 
     Raises:
         DemandError: the file cannot be read, is not TOML, has unknown or wrong fields, or demands what is contradictory
-            or impossible; one sentence that names the file and the field.
+            or impossible; one sentence that names the file and the field. A demand of training is refused as well.
     """
-    text = read_small_file(path, limit_bytes=_MAX_DEMAND_FILE_BYTES, error=DemandError)
-    return parse_demand(text, source=path.name)
+    return parse_demand(read_demand_file(path), source=path.name)
+
+
+def load_any_demand(path: Path) -> Demand | TrainingDemand:
+    """The demand in a TOML file: of answers, or of a training.
+
+    Raises:
+        DemandError: as :func:`load_demand`, and :func:`suffice.loaders.training.parse_training`.
+    """
+    return parse_any_demand(read_demand_file(path), source=path.name)
+
+
+def parse_any_demand(text: str, *, source: str = "demand") -> Demand | TrainingDemand:
+    """The demand in a TOML text, of answers or of a training; ``source`` names it in error messages.
+
+    Raises:
+        DemandError: see :func:`load_any_demand`.
+    """
+    table = demand_table(text, source)
+    if table.get("kind") in _TRAINING:
+        from suffice.loaders.training import training_of  # noqa: PLC0415  # most demands are none
+
+        return training_of(table, source)
+    return _demand_of(table, source)
 
 
 def parse_demand(text: str, *, source: str = "demand") -> Demand:
     """The demand in a TOML text; ``source`` names it in error messages."""
-    try:
-        document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # a ValueError that is no TOMLDecodeError: a number of 5000 digits
-        raise DemandError(f"{source} is not valid TOML: {error}") from error
-    table = document.get("demand")
-    if not isinstance(table, dict):
-        raise DemandError(f"{source} has no table [demand]; docs/demand.md shows one to start from")
-    other_tables = sorted(key for key in document if key != "demand")
-    if other_tables:
-        raise DemandError(f"{source} has {_quoted(other_tables)} outside of [demand]; move or remove it")
+    return _demand_of(demand_table(text, source), source)
+
+
+def _demand_of(table: dict[str, object], source: str) -> Demand:
+    kind = table.get("kind")
+    if kind in _TRAINING:
+        raise DemandError(
+            f'{source}: kind = "{kind}" is a training, which only `suffice plan` judges; give it the file'
+        )
     try:
         parsed = _DemandTable.model_validate(table)
     except ValidationError as error:
-        raise DemandError(f"{source}: {_explain(error)}") from error
+        sentence = explained(error, _DemandTable.model_fields, _ALIASES, _KINDS)
+        raise DemandError(f"{source}: {sentence}") from error
     try:
         return _to_demand(parsed)
     except (DemandError, ValueError) as error:
         raise DemandError(f"{source}: {error}") from error
-
-
-def _quoted(names: list[str]) -> str:
-    return ", ".join(_shorten(name) for name in names)
-
-
-def _explain(error: ValidationError) -> str:
-    """The first complaint as one sentence, with the field and, for an unknown one, the nearest known name."""
-    first = error.errors(include_url=False)[0]
-    field = str(first["loc"][0]) if first["loc"] else "[demand]"
-    if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
-        aliases = {"context": "context_tokens", "window_h": "window_hours"}
-        if field in aliases:
-            return f"'{field}' and '{aliases[field]}' are two names of one field; give one"
-        near = get_close_matches(field, _FIELD_NAMES, n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else f"; known fields: {', '.join(_DemandTable.model_fields)}"
-        return f"unknown field {_shorten(field)}{hint}"
-    if first["type"] == "missing" and field == "kind":
-        return 'field \'kind\' is missing; write kind = "interactive", "batch" or "scheduled"'
-    return f"field '{field}': {first['msg']} (found {_shorten(first['input'])})"
-
-
-def _shorten(value: object) -> str:
-    try:
-        text = repr(value)
-    except ValueError:  # Python refuses to print whole numbers of thousands of digits
-        return "a number of thousands of digits"
-    limit = 60
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _lengths(value: float | _LengthsTable | None) -> Lengths | None:
@@ -174,7 +178,7 @@ def _rate(table: _DemandTable) -> float | None:
     if table.concurrent_users is not None and given:
         raise DemandError(f"'concurrent_users' and '{given[0]}' are both stated; give the users or the rate")
     if len(given) > 1:
-        raise DemandError(f"the rate is stated {len(given)} times ({_quoted(given)}); give one")
+        raise DemandError(f"the rate is stated {len(given)} times ({quoted(given)}); give one")
     for value, period_s in stated.values():
         if value is not None:
             return value / period_s
@@ -193,13 +197,14 @@ def _to_demand(table: _DemandTable) -> Demand:
     try:
         kind = DemandKind(table.kind)
     except ValueError:
-        raise DemandError(f'kind = {_shorten(table.kind)}; write "interactive", "batch" or "scheduled"') from None
+        raise DemandError(f"kind = {shortened(table.kind)}; write {_KINDS}") from None
     demand = Demand(
         kind=kind,
         prompt_tokens=_lengths(table.prompt_tokens),
         output_tokens=_lengths(table.output_tokens),
         requests_per_second=_rate(table),
         rate_is_daily=table.requests_per_day is not None,
+        interactive_share=table.interactive_share,
         concurrent_users=table.concurrent_users,
         tokens_per_second_per_user=table.tokens_per_second_per_user,
         ttft=_limit("ttft", table.ttft_s, table.ttft_percentile),
@@ -214,6 +219,9 @@ def _to_demand(table: _DemandTable) -> Demand:
         currency=table.currency,
         model=table.model,
     )
+    images = images_of(table, with_prompt=demand.prompt_tokens is not None)
+    if images is not None:
+        demand = with_images(demand, images)
     check_consistency(demand)
     return demand
 
@@ -236,8 +244,20 @@ def check_consistency(demand: Demand) -> None:
         )
     if demand.ttft is not None and demand.prompt_tokens is None:
         raise DemandError("a 'ttft_s' limit depends on the prompt; state 'prompt_tokens' beside it")
+    _check_share(demand)
     if demand.budget_per_month is not None and demand.currency is None:
         raise DemandError("'budget_per_month' needs a 'currency', such as currency = \"CNY\"")
+
+
+def _check_share(demand: Demand) -> None:
+    if demand.interactive_share is None:
+        return
+    if demand.kind is not DemandKind.INTERACTIVE:
+        raise DemandError(
+            f"'interactive_share' is of an interactive demand; nobody waits for a {demand.kind.value} one"
+        )
+    if demand.requests_per_second is None:
+        raise DemandError("'interactive_share' is a share of a request rate; state one, such as 'requests_per_hour'")
 
 
 def _check_complete(demand: Demand) -> None:

@@ -8,9 +8,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from suffice.units import SECONDS_PER_DAY
+
+if TYPE_CHECKING:
+    from suffice.model.vision import ImageLoad
 
 DEFAULT_MARGIN: Final = 1.5
 DEFAULT_PROMPT_TOKENS: Final = 512  # where a demand says nothing of its prompts
@@ -69,6 +72,8 @@ class Demand:
         output_tokens: generated tokens per request.
         requests_per_second: arrival rate, averaged over the day.
         rate_is_daily: it was stated per day: a volume that may be worked off in ``window_s``, not a rate that holds in it.
+        interactive_share: share of the requests that must keep the limits, between 0 and 1; the others must only be worked off within
+            ``window_s``, else within the day. None: all of them must keep the limits.
         concurrent_users: streams that are generating at the same time (instead of a rate).
         tokens_per_second_per_user: decode rate that each stream needs.
         ttft: limit on the time to first token.
@@ -82,6 +87,7 @@ class Demand:
         budget_per_month: money per month in ``currency``.
         currency: three-letter code.
         model: path of the model that the demand is about.
+        images: in each request; their tokens are a part of ``prompt_tokens`` already (:func:`suffice.model.vision.with_images`).
     """
 
     kind: DemandKind
@@ -89,6 +95,7 @@ class Demand:
     output_tokens: Lengths | None = None
     requests_per_second: float | None = None
     rate_is_daily: bool = False
+    interactive_share: float | None = None
     concurrent_users: int | None = None
     tokens_per_second_per_user: float | None = None
     ttft: Limit | None = None
@@ -102,6 +109,7 @@ class Demand:
     budget_per_month: float | None = None
     currency: str | None = None
     model: str | None = None
+    images: ImageLoad | None = None
 
     @property
     def streams(self) -> int:
