@@ -16,13 +16,17 @@ from suffice.cli import (
     check,
     compare,
     decide,
+    deploy,
     guard,
     history,
     load,
     measure,
+    plan,
     predict,
     quants,
+    report,
     simulate,
+    web,
 )
 
 _EPILOG = (
@@ -63,6 +67,10 @@ def build_app() -> typer.Typer:
     app.command("measure")(measure.measure)
     app.command("compare")(compare.compare)
     app.command("decide")(decide.decide)
+    app.command("plan")(plan.plan)
+    app.command("report")(report.report)
+    app.command("web")(web.web)
+    app.command("deploy")(deploy.deploy)
     app.command("predict")(predict.predict)
     app.command("guard")(guard.guard)
     app.command("load")(load.load)
