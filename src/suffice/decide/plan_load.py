@@ -1,0 +1,230 @@
+"""What a demand asks of machines of which only predicted speeds are known: in figures that are compared thousands of times.
+
+Everything here is a condition that must hold, in plain arithmetic on both ends of a prediction. Who passes is still simulated
+(:mod:`suffice.decide.plan_screen`); who cannot pass at any number of machines is out, and by how much is known.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from suffice.decide.service_curves import SIMULATION_ERROR
+from suffice.decide.service_load import LoadKind, queue_case, served_case
+from suffice.model.cost import Volume, hours_per_month, requests_per_month
+from suffice.model.demand import DemandKind
+from suffice.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
+
+if TYPE_CHECKING:
+    from suffice.decide.evidence import MachineEvidence
+    from suffice.decide.service_load import ServedCase
+    from suffice.model.demand import Demand
+
+_WHOLE_PERCENTILE: Final = 95.0  # the length at P95 is what a limit there, or beyond, waits for
+_CERTAIN: Final = 100.0
+_SLOWER: Final = 1 + SIMULATION_ERROR  # the slow end of a simulation over the low end of what is predicted
+# Of the busy share at which processor sharing would miss the limit: simulated servers held up to 0.52 of it (740 cases, docs/plan.md).
+_BUSY: Final = 0.65
+
+
+class WorkKind(StrEnum):
+    """How a demand loads a machine."""
+
+    STREAM = "one stream"
+    USERS = "users"
+    RATE = "rate"
+    QUEUE = "queue"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A demand as a load on machines.
+
+    Attributes:
+        kind: how it loads them.
+        demanded: users, or requests a second while there is time for them; 1 of one stream.
+        margin: factor of load that is kept free.
+        case: lengths and limits; None of one stream.
+        need: decode rate of each stream, tokens/s; None: not stated.
+        ttft_s: limit on the time to first token; None: not stated.
+        ttft_tokens: prompt for which that limit is judged.
+    """
+
+    kind: WorkKind
+    demanded: float
+    margin: float
+    case: ServedCase | None = None
+    need: float | None = None
+    ttft_s: float | None = None
+    ttft_tokens: float = 0.0
+
+
+def elsewhere(demand: Demand) -> Demand:
+    """The demand on a machine that is not at hand: the memory that is stated in it is that of the one at hand; money and model are judged apart."""
+    return replace(demand, memory_bytes=None, budget_per_month=None, model=None)
+
+
+def alone(demand: Demand) -> Demand:
+    """One stream of it on an idle machine, which no number of machines makes faster. The margin is one of load, so that none is left."""
+    return replace(
+        elsewhere(demand),
+        kind=DemandKind.INTERACTIVE,
+        concurrent_users=None,
+        requests_per_second=None,
+        rate_is_daily=False,
+        window_s=None,
+        interactive_share=None,
+        margin=1.0,
+    )
+
+
+def work_of(demand: Demand, evidence: MachineEvidence) -> Work:
+    """The load of a demand; any machine's evidence does."""
+    case = served_case(demand, evidence)
+    queue = queue_case(demand, evidence)
+    limit, needed = demand.ttft, demand.required_decode_tokens_per_second
+    tokens = 0.0
+    if limit is not None and demand.prompt_tokens is not None:
+        prompt = demand.prompt_tokens
+        tokens = prompt.p95 if limit.percentile >= _WHOLE_PERCENTILE else prompt.p50
+    kind = WorkKind.STREAM
+    if case is not None:
+        kind = WorkKind.USERS if case.kind is LoadKind.USERS else WorkKind.RATE
+    elif queue is not None:
+        kind = WorkKind.QUEUE
+    found = case or queue
+    return Work(
+        kind=kind,
+        demanded=1.0 if found is None else found.demanded,
+        margin=demand.margin,
+        case=found,
+        need=needed,
+        ttft_s=None if limit is None else limit.value_s,
+        ttft_tokens=tokens,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Both ends of what is predicted of a machine, in tokens/s; 0 at the slow end where nothing is known, and endless at the fast one."""
+
+    decode_low: float
+    decode_high: float
+    prefill_low: float
+    prefill_high: float
+
+    @classmethod
+    def of(cls, evidence: MachineEvidence) -> Pace:
+        """Of a machine whose evidence is a prediction: one depth and one rate for prompts."""
+        decode, prefill = (evidence.decode[0].rate if evidence.decode else None), evidence.prefill_rate
+        return cls(
+            decode_low=(decode.low or 0.0) if decode else 0.0,
+            decode_high=(decode.high or math.inf) if decode else math.inf,
+            prefill_low=(prefill.low or 0.0) if prefill else 0.0,
+            prefill_high=(prefill.high or math.inf) if prefill else math.inf,
+        )
+
+    def misses_alone(self, work: Work) -> bool:
+        """Whether even one stream on the idle machine misses a limit at the fast end."""
+        if work.need is not None and self.decode_high < work.need:
+            return True
+        return work.ttft_s is not None and work.ttft_tokens / self.prefill_high > work.ttft_s
+
+    def keeps_alone(self, work: Work) -> bool:
+        """Whether one stream on the idle machine keeps the limits at the slow end; under a load, at that of a simulation."""
+        slower = 1.0 if work.kind is WorkKind.STREAM else _SLOWER
+        if not self.decode_low or not self.prefill_low:
+            return False
+        if work.need is not None and self.decode_low < work.need * slower:
+            return False
+        return work.ttft_s is None or work.ttft_tokens / self.prefill_low * slower <= work.ttft_s
+
+    def request_s(self, work: Work) -> float:
+        """Seconds of one request served alone, at the slow end: no gain by batching."""
+        if work.case is None or not self.decode_low or not self.prefill_low:
+            return math.inf
+        return (work.case.prompt.mean / self.prefill_low + work.case.output.mean / self.decode_low) * _SLOWER
+
+    def least(self, work: Work) -> float:
+        """The fewest machines that may hold the load with its margin at the slow end; infinite: none would."""
+        if not self.keeps_alone(work):
+            return math.inf
+        if work.kind is WorkKind.STREAM:
+            return 1
+        if work.kind is WorkKind.USERS:
+            return self._least_for_users(work)
+        busy = work.demanded * work.margin * self.request_s(work)
+        return max(1, math.ceil(busy / self._busy_at_most(work)))
+
+    def _busy_at_most(self, work: Work) -> float:
+        """Share of its time that a machine may be busy under a limit on each token.
+
+        Served beside each other, requests are slowed down: of an M/M/1 queue with processor sharing about rho^k of them by more than k
+        (Kleinrock, Queueing Systems II, 4.4), where k is how much faster than needed a lone one is. Above two thirds of that no simulated
+        server was seen to hold; what is ruled out here may cost a machine, and never calls one enough that is not.
+        """
+        if work.kind is not WorkKind.RATE or work.need is None:
+            return 1.0
+        spare = self.decode_low / work.need / _SLOWER
+        return min(1.0, _BUSY * math.pow(1 - _WHOLE_PERCENTILE / _CERTAIN, 1 / spare))
+
+    def _least_for_users(self, work: Work) -> float:
+        users = math.ceil(work.demanded)
+        if work.need is None:
+            return 1
+        streams = math.floor(self.decode_low / work.need / _SLOWER)
+        return next(
+            (n for n in range(1, users + 1) if math.ceil(math.ceil(users / n) * work.margin) <= streams), math.inf
+        )
+
+    def least_at_best(self, work: Work) -> int:
+        """The fewest machines at the fast end, where each token takes what one of a prompt does: a bound from below."""
+        if work.case is None or work.kind is WorkKind.USERS or not math.isfinite(self.prefill_high):
+            return 1
+        tokens = work.case.prompt.mean + work.case.output.mean
+        return max(1, math.ceil(work.demanded * work.margin * tokens / self.prefill_high))
+
+
+def volume_of(demand: Demand, requests_per_day: float | None = None) -> Volume | None:
+    """A month's work; None where the demand states no rate or no lengths: users alone are no volume.
+
+    ``requests_per_day``: stated beside the demand, for one of users.
+    """
+    if demand.prompt_tokens is None or demand.output_tokens is None:
+        return None
+    daily = demand.requests_per_day if demand.requests_per_second is not None else requests_per_day
+    if daily is None:
+        return None
+    return Volume(
+        requests=requests_per_month(daily / SECONDS_PER_DAY),
+        prompt_tokens=demand.prompt_tokens.mean,
+        output_tokens=demand.output_tokens.mean,
+    )
+
+
+def paid_window_s(demand: Demand) -> float | None:
+    """The part of a day for which a machine is rented: a job's window; None: the whole day."""
+    in_window = demand.kind is DemandKind.SCHEDULED or (demand.kind is DemandKind.BATCH and demand.rate_is_daily)
+    return demand.window_s if in_window else None
+
+
+def paid_hours(demand: Demand) -> float:
+    """Hours of a month for which it is rented."""
+    return hours_per_month(paid_window_s(demand))
+
+
+def busy_share(demand: Demand, volume: Volume | None, request_s: float, count: int) -> float | None:
+    """Share of the paid time that ``count`` machines work, each request served alone in ``request_s``; None: no volume is stated."""
+    if volume is None or not math.isfinite(request_s):
+        return None
+    return min(1.0, volume.requests * request_s / SECONDS_PER_HOUR / paid_hours(demand) / count)
+
+
+def kept_share(demand: Demand) -> float:
+    """The least share of answers that keep all limits where each holds at its percentile: what all together may miss is taken off."""
+    missed = sum((_CERTAIN - limit.percentile) / _CERTAIN for limit in (demand.ttft, demand.tpot) if limit is not None)
+    if demand.tokens_per_second_per_user is not None and demand.tpot is None:
+        missed += (_CERTAIN - _WHOLE_PERCENTILE) / _CERTAIN
+    return max(0.0, 1.0 - missed)

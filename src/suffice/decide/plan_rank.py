@@ -1,0 +1,133 @@
+"""From options to a plan: budget, currencies, order, and where machines and APIs cost the same."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from suffice.decide.plan_cost import million_kept
+from suffice.decide.plan_types import Crossover, OptionKind
+from suffice.decide.verdict import Grade
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from suffice.decide.plan_types import PlanOption
+    from suffice.model.cost import Volume
+    from suffice.model.demand import Demand
+
+_ORDER = (Grade.ENOUGH, Grade.THIN, Grade.OPEN, Grade.NOT_ENOUGH)
+BUDGET = "budget"
+
+
+def within_budget(option: PlanOption, demand: Demand) -> PlanOption:
+    """The option under the demand's budget: one whose bill is over it is not enough; one whose bill cannot be compared is open."""
+    budget, currency = demand.budget_per_month, demand.currency
+    if budget is None or option.grade is Grade.NOT_ENOUGH:
+        return option
+    cost = option.cost
+    if cost is None or cost.currency != currency:
+        why = (
+            f"{option.cost_unknown or 'it has no price'}"
+            if cost is None
+            else f"its bill is in {cost.currency}: state --rate {cost.currency}=..."
+        )
+        reason = f"Not settled: whether it is within the budget of {budget:,.2f} {currency} a month is not known, {why}. {option.reason}"
+        return replace(option, grade=Grade.OPEN, reason=reason, binding=BUDGET, headroom=None)
+    least = cost.amount if cost.low is None else cost.low
+    most = cost.amount if cost.high is None else cost.high
+    if most <= budget:
+        return option
+    over = f"{cost.amount:,.2f} {currency} a month against a budget of {budget:,.2f}"
+    headroom = budget / cost.amount if cost.amount else None
+    if least > budget:
+        reason = f"Over the budget by {cost.amount - budget:,.2f} {currency}: {over}. {option.reason}"
+        return replace(option, grade=Grade.NOT_ENOUGH, reason=reason, binding=BUDGET, headroom=headroom)
+    reason = (
+        f"Not settled: {over}, and as little as {least:,.2f} if it is as fast as the high end says. {option.reason}"
+    )
+    return replace(option, grade=Grade.OPEN, reason=reason, binding=BUDGET, headroom=headroom)
+
+
+def with_price_of_tokens(option: PlanOption, kept: float) -> PlanOption:
+    """The option with what a million tokens costs that keep their limits."""
+    return replace(option, cost_per_million=million_kept(option, kept))
+
+
+def main_currency(demand: Demand, options: Iterable[PlanOption]) -> str:
+    """The demand's, else that of most bills; USD where there is none."""
+    if demand.currency is not None:
+        return demand.currency
+    counted = Counter(option.cost.currency for option in options if option.cost is not None)
+    return max(sorted(counted), key=lambda currency: counted[currency], default="USD")
+
+
+def ranked(options: Iterable[PlanOption], currency: str) -> tuple[PlanOption, ...]:
+    """The best first: by grade; within it the bills of the main currency, then those of each other one, then options without a bill.
+
+    Of those that are not enough, the ones that lack least come first: what a machine costs that does not do decides nothing.
+    """
+
+    def place(option: PlanOption) -> tuple[int, int, str, float, float, str]:
+        cost = option.cost
+        group = 2 if cost is None else int(cost.currency != currency)
+        closeness = -(option.headroom or 0.0) if option.grade is Grade.NOT_ENOUGH else 0.0
+        amount = math.inf if cost is None else cost.amount
+        return _ORDER.index(option.grade), group, "" if cost is None else cost.currency, closeness, amount, option.name
+
+    return tuple(sorted(options, key=place))
+
+
+def references(options: Sequence[PlanOption], currency: str) -> tuple[PlanOption, ...]:
+    """Of each kind that is no API the cheapest option that is enough and has a bill in this currency."""
+    found: dict[OptionKind, PlanOption] = {}
+    for one in options:
+        billed = one.cost is not None and one.cost.currency == currency
+        if one.is_enough and billed and one.kind is not OptionKind.API:
+            found.setdefault(one.kind, one)
+    return tuple(found.values())
+
+
+def crossovers(options: Sequence[PlanOption], currency: str, volume: Volume | None) -> tuple[Crossover, ...]:
+    """The volume from which on a machine costs less than an API, for each API and the cheapest machine of each kind that is enough.
+
+    A machine costs the same at any volume that it carries; an API costs nothing where nobody asks. There is none where the volume that
+    fills the machines is cheaper by the token, and none against a machine that costs nothing more.
+    """
+    apis = [
+        one
+        for one in options
+        if one.kind is OptionKind.API and one.cost is not None and one.cost.currency == currency and one.cost.amount > 0
+    ]
+    pairs = [(machine, api) for machine in references(options, currency) for api in apis]
+    found = [_crossover(machine, api, volume) for machine, api in pairs]
+    return tuple(one for one in found if one is not None)
+
+
+def _crossover(machine: PlanOption, api: PlanOption, volume: Volume | None) -> Crossover | None:
+    if volume is None or machine.cost is None or api.cost is None or not machine.cost.amount:
+        return None
+    times = machine.cost.amount / api.cost.amount
+    tokens = volume.output_tokens_per_month * times
+    if machine.tokens_per_machine is not None and tokens > machine.tokens_per_machine * machine.count:
+        return None
+    return Crossover(
+        cheaper_below=api.name, cheaper_above=machine.name, tokens_per_month=tokens, times_the_demand=times
+    )
+
+
+def never_cheaper(options: Sequence[PlanOption], found: Sequence[Crossover], currency: str) -> tuple[str, ...]:
+    """Sentences on machines that are full before they cost less than an API."""
+    crossed = {(one.cheaper_above, one.cheaper_below) for one in found}
+    return tuple(
+        f"{api.name} costs less than {machine.name} at every volume that the machine carries"
+        for machine in references(options, currency)
+        if machine.tokens_per_machine is not None and machine.cost is not None and machine.cost.amount > 0
+        for api in options
+        if api.kind is OptionKind.API
+        and api.cost is not None
+        and api.cost.currency == currency
+        and (machine.name, api.name) not in crossed
+    )

@@ -1,0 +1,230 @@
+"""The machines of the catalogue that a plan looks at, and in sentences those that it leaves out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from suffice.decide.evidence import DEPTH_TOLERANCE, DEPTH_TOLERANCE_TOKENS
+from suffice.decide.plan_load import Pace, alone, elsewhere
+from suffice.decide.plan_machines import Asked, Offer, machine_options, with_own_figures
+from suffice.decide.plan_types import OptionKind
+from suffice.decide.prospects import CPU_RESERVE_BYTES, Standing
+from suffice.decide.verdict import decide_machine
+from suffice.loaders.plan_prices import hour_tag
+from suffice.loaders.prospects import prospects_of, support_of
+from suffice.model.demand import StreamLengths
+from suffice.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from suffice.catalogue.entries import Instance
+    from suffice.decide.plan_types import PlanOption
+    from suffice.loaders.planning import PlanRequest
+    from suffice.model.demand import Demand
+
+_HYBRID_CPUS: Final = 40  # of one currency that are offered to hybrids: those with the most work for the money
+_ROOMY: Final = 2.0  # so many times the weights is room for cache and buffers as well
+_LARGEST: Final = 3  # of a kind that are shown where nothing has room
+_HOSTS: Final = 2  # with the same accelerator that are looked at: the cheapest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Market:
+    """What is offered.
+
+    Attributes:
+        offers: machines with what is predicted of them.
+        machines: of the catalogue, by name.
+        asked: what is asked of each; None: there is no offer.
+        judged: machines that were looked at, those without room for the weights included.
+        notes: why others are left out.
+    """
+
+    offers: tuple[Offer, ...]
+    machines: Mapping[str, Instance]
+    asked: Asked | None
+    judged: int
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, request: PlanRequest) -> Market:
+        """The machines of a request's catalogue that pass its filters."""
+        weights_bytes = request.model.shape.tensor_bytes
+        wanted = [one for one in request.catalogue.instances if _is_wanted(one, request)]
+        priced = [one for one in wanted if one.price is not None]
+        steady = [one for one in priced if not one.is_burstable]
+        roomy = [one for one in steady if _has_room(one, weights_bytes)] or _largest(steady)
+        cheap = roomy if request.siblings else _without_dear_siblings(roomy, weights_bytes)
+        lengths = plan_lengths(request.demand)
+        found = prospects_of(cheap, request.catalogue, request.model, lengths, kv_type=request.kv_type)
+        offers = tuple(
+            Offer(prospect=one, price=None if one.price is None else hour_tag(one.price, request.today))
+            for one in found
+        )
+        left_out = {
+            "have no price that is known": len(wanted) - len(priced),
+            "earn CPU credits, which a short test flatters": len(priced) - len(steady),
+            f"have less memory than the weights' {format_bytes(weights_bytes)}": len(steady) - len(roomy),
+            "cost more than another one of the provider with the same CPU or accelerator": len(roomy) - len(cheap),
+            "are too little known for a prediction": len(cheap) - len(found),
+        }
+        return cls(
+            offers=offers,
+            machines={one.key: one for one in cheap},
+            asked=_asked(request, offers),
+            judged=len(steady) - len(cheap) + len(found),
+            notes=tuple(f"left out: {count:,} machines that {why}" for why, count in left_out.items() if count),
+        )
+
+    def _of_kind(self, kind: OptionKind) -> list[Offer]:
+        return [one for one in self.offers if one.kind is kind]
+
+    def options(self, request: PlanRequest) -> tuple[PlanOption, ...]:
+        """Machines to rent."""
+        wanted = [one for one in self.offers if request.wants(one.kind)]
+        return () if self.asked is None else machine_options(wanted, self.asked)
+
+    def hybrids(self, request: PlanRequest) -> tuple[PlanOption, ...]:
+        """A GPU for the share that waits, CPUs for the rest."""
+        from suffice.decide.plan_hybrid import hybrids  # noqa: PLC0415  # few demands have a share
+
+        if self.asked is None or request.demand.interactive_share is None or not request.wants(OptionKind.HYBRID):
+            return ()
+        cpu = _most_work_for_money(self._of_kind(OptionKind.CPU), self.asked)
+        demand = elsewhere(request.demand)
+        gpu = self._of_kind(OptionKind.GPU)
+        tags = {one.prospect.name: one.price for one in (*gpu, *cpu) if one.price is not None}
+        standings = _standings(demand, gpu), _standings(demand, cpu)
+        return hybrids(demand, *standings, most=request.max_machines, tags=tags)
+
+    def offer_of(self, option: PlanOption) -> Offer | None:
+        """The machine behind an option; None of another kind."""
+        if option.kind not in (OptionKind.CPU, OptionKind.GPU):
+            return None
+        name = option.name.rpartition(" x ")[2]
+        return next((one for one in self.offers if one.prospect.name == name), None)
+
+    def with_own_figures(self, option: PlanOption) -> PlanOption:
+        """A machine with what is simulated of it alone; another option unchanged."""
+        offer = self.offer_of(option)
+        return option if offer is None or self.asked is None else with_own_figures(option, offer, self.asked)
+
+    def explained(self, option: PlanOption, request: PlanRequest) -> PlanOption:
+        """With what its prediction rests on, which is told late: for each machine it would take seconds."""
+        machine = self.machines.get(option.name.rpartition(" x ")[2])
+        if option.kind is not OptionKind.CPU or machine is None:
+            return option
+        support = support_of(machine, request.model, plan_lengths(request.demand))
+        return replace(option, notes=tuple(dict.fromkeys((*option.notes, *support))))
+
+
+def plan_lengths(demand: Demand) -> StreamLengths:
+    """The lengths for which machines are predicted: deep enough for the first token behind the prompt whose wait is limited.
+
+    What is predicted at a depth bounds what is shallower, and nothing beyond; a little beyond changes a step by less than its range.
+    """
+    lengths = StreamLengths.of(demand)
+    if demand.ttft is None:
+        return lengths
+    reached = math.ceil((lengths.prompt_tokens - DEPTH_TOLERANCE_TOKENS) / DEPTH_TOLERANCE)
+    return replace(lengths, depth=max(lengths.depth, reached))
+
+
+def _asked(request: PlanRequest, offers: tuple[Offer, ...]) -> Asked | None:
+    if not offers:
+        return None
+    return Asked.of(
+        request.demand,
+        offers,
+        most=request.max_machines,
+        keep=request.keep,
+        proven=request.proven,
+        requests_per_day=request.requests_per_day,
+    )
+
+
+def _is_wanted(machine: Instance, request: PlanRequest) -> bool:
+    """By provider, by region, and by what is surely of a kind that is not asked for."""
+    if request.providers and machine.provider not in request.providers:
+        return False
+    region = None if machine.price is None else machine.price.region
+    if request.regions and region not in request.regions:
+        return False
+    kind = OptionKind.CPU if machine.accelerator is None else OptionKind.GPU
+    return request.wants(kind) or request.wants(OptionKind.HYBRID)
+
+
+def _memory(machine: Instance) -> float | None:
+    """Of the machine, or of its accelerators together; None: nobody states it."""
+    if machine.accelerator is None:
+        return machine.memory_bytes
+    each = machine.accelerator_memory_bytes
+    return None if each is None else each * max(1.0, machine.accelerator_count or 1.0)
+
+
+def _has_room(machine: Instance, weights_bytes: int) -> bool:
+    """Whether the weights may fit; a machine whose memory nobody states may hold them."""
+    memory = _memory(machine)
+    return memory is None or memory >= weights_bytes
+
+
+def _largest(machines: Sequence[Instance]) -> list[Instance]:
+    """Those with most memory of each kind: where none has room for the weights, they say how much lacks."""
+    found = []
+    for has_accelerator in (False, True):
+        own = [one for one in machines if (one.accelerator is not None) is has_accelerator]
+        found += sorted(own, key=lambda one: (-(_memory(one) or 0.0), one.key))[:_LARGEST]
+    return found
+
+
+def _surely_holds(machine: Instance, weights_bytes: int) -> bool:
+    memory, floor = _memory(machine), machine.memory_floor_bytes
+    if memory is not None:
+        return memory >= _ROOMY * weights_bytes + CPU_RESERVE_BYTES
+    return floor is not None and floor >= _ROOMY * _ROOMY * weights_bytes
+
+
+def _without_dear_siblings(machines: Iterable[Instance], weights_bytes: int) -> list[Instance]:
+    """Of machines that compute alike the cheapest, and the cheapest that surely has room: the others are as fast and cost more."""
+    taken: dict[tuple[object, ...], int] = {}
+    kept = []
+    for one in sorted(
+        machines, key=lambda machine: (machine.price.per_hour if machine.price else math.inf, machine.key)
+    ):
+        surely = _surely_holds(one, weights_bytes)
+        kind = (*_computes_as(one), surely)
+        most = 1 if one.accelerator is None else _HOSTS
+        if taken.get(kind, 0) < most and not (not surely and taken.get((*kind[:-1], True), 0)):
+            taken[kind] = taken.get(kind, 0) + 1
+            kept.append(one)
+    return kept
+
+
+def _computes_as(machine: Instance) -> tuple[object, ...]:
+    """What is the same of machines that are equally fast; which of them one gets, chance decides more."""
+    region = None if machine.price is None else (machine.price.currency, machine.price.region)
+    if machine.accelerator is not None:
+        accelerator = (machine.accelerator, machine.accelerator_device, machine.accelerator_count)
+        return (machine.provider, region, *accelerator, machine.accelerator_memory_bytes)
+    # A flexible machine (c7i-flex) has the same CPU and is promised a part of it.
+    cores = (machine.vcpu, machine.threads_per_core, machine.sockets, machine.numa_nodes, "flex" in machine.name)
+    return (machine.provider, region, machine.cpu_model or machine.key, *cores)
+
+
+def _most_work_for_money(offers: Sequence[Offer], asked: Asked) -> list[Offer]:
+    """Of each currency those that work off most requests for their price."""
+    by_currency: dict[str, list[tuple[float, str, Offer]]] = {}
+    for offer in offers:
+        if offer.price is not None:
+            cost = offer.price.amount * Pace.of(offer.prospect.evidence).request_s(asked.work)
+            by_currency.setdefault(offer.price.currency, []).append((cost, offer.prospect.name, offer))
+    return [one[2] for own in by_currency.values() for one in sorted(own, key=lambda one: one[:2])[:_HYBRID_CPUS]]
+
+
+def _standings(demand: Demand, offers: Sequence[Offer]) -> list[Standing]:
+    """How one stream stands on each: a hybrid looks at speeds and prices, and judges shares of its own."""
+    single = alone(demand)
+    return [Standing(prospect=one.prospect, verdict=decide_machine(single, one.prospect.evidence)) for one in offers]

@@ -1,0 +1,70 @@
+"""Laws of plans: more work never needs fewer machines, more money an hour never costs less, and prices scale."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.plans import CHAT, JOB
+from suffice.decide.plan_cost import HereCost, here_cost, machine_cost
+from suffice.decide.plan_load import Pace, work_of
+from suffice.decide.plan_types import PriceTag
+from suffice.decide.prospects import Speeds, predicted_evidence
+from suffice.records.schema import ModelRecord
+
+SPEED = st.floats(0.5, 500)
+FACTOR = st.floats(1.0, 50.0)
+EVIDENCE = predicted_evidence(
+    "m", ModelRecord(), Speeds(depth=0, decode=None, prefill=None), is_gpu=False, memory_bytes=None
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(decode=SPEED, prefill=SPEED, faster=FACTOR, more=FACTOR)
+def test_more_work_never_needs_fewer_machines_and_more_speed_never_more(
+    decode: float, prefill: float, faster: float, more: float
+) -> None:
+    """Of a rate under limits and of a queue, at the slow end and at the fast one."""
+    slow = Pace(decode_low=decode, decode_high=2 * decode, prefill_low=10 * prefill, prefill_high=20 * prefill)
+    fast = Pace(
+        decode_low=decode * faster,
+        decode_high=2 * decode * faster,
+        prefill_low=10 * prefill * faster,
+        prefill_high=20 * prefill * faster,
+    )
+    for demand in (CHAT, JOB):
+        assert demand.requests_per_second is not None
+        work = work_of(demand, EVIDENCE)
+        harder = work_of(replace(demand, requests_per_second=demand.requests_per_second * more), EVIDENCE)
+        assert slow.least(harder) >= slow.least(work) >= fast.least(work)
+        assert slow.least_at_best(harder) >= slow.least_at_best(work) >= fast.least_at_best(work)
+        assert slow.least_at_best(work) <= slow.least(work)
+
+
+@settings(max_examples=60, deadline=None)
+@given(amount=st.floats(0.001, 1000), count=st.integers(1, 64), hours=st.floats(1, 730), least=st.integers(1, 64))
+def test_a_bill_scales_with_its_price_and_its_range_holds_it(
+    amount: float, count: int, hours: float, least: int
+) -> None:
+    """Twice the price is twice the bill; low, amount and high are in order."""
+    price = PriceTag(amount=amount, unit="hour", currency="USD", region="r", date="2026", source="s")
+
+    cost = machine_cost(price, count, hours, least)
+    twice = machine_cost(replace(price, amount=2 * amount), count, hours, least)
+
+    assert abs(twice.amount - 2 * cost.amount) <= 1e-9 * twice.amount
+    assert (cost.amount if cost.low is None else cost.low) <= cost.amount <= (cost.high or cost.amount)
+
+
+@settings(max_examples=60, deadline=None)
+@given(busy=st.floats(0, 1), watts=st.floats(1, 2000), idle=st.floats(0, 1))
+def test_energy_lies_between_idle_and_full_power(busy: float, watts: float, idle: float) -> None:
+    """Whatever the share of time in which the machine works."""
+    stated = HereCost(date="2026", currency="EUR", watts=watts, idle_watts=idle * watts, price_per_kwh=0.3)
+
+    amount = here_cost(stated, busy).amount
+
+    slack = 1e-9 * here_cost(stated, 1.0).amount
+    assert here_cost(stated, 0.0).amount - slack <= amount <= here_cost(stated, 1.0).amount + slack

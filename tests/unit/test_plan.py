@@ -1,0 +1,275 @@
+"""Plans: options judged by one rule, counted, billed, ranked, under a budget, and where costs cross."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from helpers.plans import CHAT, JOB, STREAM, TODAY, chat_plan, few_machines, job_plan, request
+from helpers.records import run_record
+from suffice.decide.evidence import evidence_from
+from suffice.decide.plan_curves import concurrency_curves, volume_curves
+from suffice.decide.plan_load import Pace, work_of
+from suffice.decide.plan_rank import crossovers, never_cheaper, ranked, references
+from suffice.decide.plan_screen import holds
+from suffice.decide.plan_types import OptionKind
+from suffice.decide.prospects import standings
+from suffice.decide.verdict import Grade
+from suffice.loaders.plan_market import Market
+from suffice.loaders.plan_prices import stated_rates
+from suffice.loaders.planning import make_plan, plan_concurrency
+from suffice.model.cost import HOURS_PER_MONTH
+
+if TYPE_CHECKING:
+    from suffice.decide.plan_types import Plan, PlanOption
+
+
+def named(plan: Plan, name: str) -> PlanOption:
+    """The option of a machine, whatever its count."""
+    return next(one for one in plan.options if one.name.rpartition(" x ")[2] == name)
+
+
+def test_options_are_ranked_by_how_they_stand_and_then_by_their_bill() -> None:
+    """Enough, thin, open, not enough."""
+    order = [Grade.ENOUGH, Grade.THIN, Grade.OPEN, Grade.NOT_ENOUGH]
+    for plan in (chat_plan(), job_plan()):
+        places = [order.index(one.grade) for one in plan.options]
+        bills = [one.cost.amount for one in plan.options if one.is_enough and one.cost is not None]
+
+        assert places == sorted(places)
+        assert bills == sorted(bills)
+        assert plan.options[0].is_enough
+
+
+def test_the_verdict_is_that_of_the_one_rule() -> None:
+    """One stream on machines that are predicted: the grades of `standings`, which `check` prints."""
+    asked = request(STREAM)
+    market = Market.of(asked)
+    expected = {one.prospect.name: one.verdict.grade for one in standings(STREAM, [o.prospect for o in market.offers])}
+
+    found = {one.name: one.grade for one in make_plan(asked).options if one.kind is not OptionKind.API}
+
+    assert found == expected
+    assert set(found.values()) >= {Grade.ENOUGH}
+
+
+def test_as_many_machines_as_it_takes_are_counted_and_billed() -> None:
+    """Ten times the job takes more machines, whose hours are paid for the window only."""
+    ten = make_plan(request(replace(JOB, requests_per_second=10_000 / 86_400)))
+
+    one, more = named(job_plan(), "aws/g5.xlarge"), named(ten, "aws/g5.xlarge")
+
+    assert one.count < more.count
+    assert more.name == f"{more.count} x aws/g5.xlarge"
+    assert more.cost is not None
+    assert more.cost.amount == pytest.approx(more.count * 1.006 * HOURS_PER_MONTH * 8 / 24)
+    assert "never given back" in more.notes[-1]
+
+
+def test_machines_that_hold_a_share_are_shown_to_by_the_simulation() -> None:
+    """The count is the fewest: one machine fewer is not shown to hold it."""
+    demand = replace(JOB, requests_per_second=10_000 / 86_400)
+    asked = request(demand)
+    option = named(make_plan(asked), "aws/g5.xlarge")
+    offer = next(one for one in Market.of(asked).offers if one.prospect.name == "aws/g5.xlarge")
+
+    assert holds(demand, offer.prospect.evidence, option.count) is not None
+    assert option.count > 1
+    assert holds(demand, offer.prospect.evidence, option.count - 1) is None
+
+
+def test_what_arithmetic_rules_out_the_simulation_does_not_hold() -> None:
+    """At half of what would be too much by arithmetic it is simulated; here, at the bound and above, nothing holds."""
+    asked = request(CHAT)
+    for offer in Market.of(asked).offers:
+        evidence = offer.prospect.evidence
+        for rate in (0.02, 0.05, 0.1, 0.2):
+            demand = replace(CHAT, requests_per_second=rate)
+            least = Pace.of(evidence).least(work_of(demand, evidence))
+            if least > 1:
+                assert holds(demand, evidence, 1) is None, (offer.prospect.name, rate)
+
+
+def test_a_failing_option_says_by_which_constraint_and_by_how_much() -> None:
+    """A CPU that reads the prompt too slowly."""
+    option = named(make_plan(request(replace(CHAT, tokens_per_second_per_user=40.0))), "aws/c7i.4xlarge")
+
+    assert option.grade is Grade.NOT_ENOUGH
+    assert option.binding in {"ttft_s", "decode_tokens_per_second"}
+    assert option.headroom is not None
+    assert option.headroom < 1
+    assert "against at" in option.reason
+    assert option.cost_per_million is None
+
+
+def test_credits_and_unknown_prices_are_left_out_and_said_to_be() -> None:
+    """A burstable machine keeps no speed."""
+    assert all("t5-" not in one.name for one in chat_plan().options)
+    assert any("CPU credits" in note for note in chat_plan().notes)
+
+
+def test_this_machine_is_sunk_unless_its_price_is_stated() -> None:
+    """Judged by its record; its bill is nothing, and it is said what is not counted."""
+    here = (evidence_from(run_record(decode=60.0, prefill=4000.0)),)
+
+    plan = make_plan(request(STREAM, here=here))
+
+    option = next(one for one in plan.options if one.kind is OptionKind.HERE)
+    assert plan.options[0] is option
+    assert option.grade is Grade.ENOUGH
+    assert option.cost is not None
+    assert option.cost.amount == 0
+    assert any("energy is not counted" in note for note in option.notes)
+
+
+def test_a_budget_is_a_constraint_of_every_option() -> None:
+    """Over it: not enough, by how much; a currency that cannot be compared: open."""
+    dollars = make_plan(request(replace(CHAT, budget_per_month=400.0, currency="USD")))
+    yuan = make_plan(request(replace(CHAT, budget_per_month=400.0, currency="CNY")))
+    converted = make_plan(
+        request(replace(CHAT, budget_per_month=40_000.0, currency="CNY"), rates=stated_rates(["USD=7.1CNY"], TODAY))
+    )
+
+    over = named(dollars, "gcp/g2-standard-4")
+    assert over.grade is Grade.NOT_ENOUGH
+    assert over.binding == "budget"
+    assert over.cost is not None
+    assert f"Over the budget by {over.cost.amount - 400:,.2f} USD" in over.reason
+    assert named(yuan, "gcp/g2-standard-4").grade is Grade.OPEN
+    assert "--rate USD" in named(yuan, "gcp/g2-standard-4").reason
+    assert named(converted, "gcp/g2-standard-4").grade is Grade.ENOUGH
+    assert converted.currency == "CNY"
+
+
+def test_a_stated_rate_converts_bills_and_says_so() -> None:
+    """The price stays as published; the note has rate and date."""
+    plan = make_plan(request(CHAT, rates=stated_rates(["USD=7.1CNY"], TODAY)))
+
+    before, after = named(chat_plan(), "aws/g6.xlarge"), named(plan, "aws/g6.xlarge")
+
+    assert before.cost is not None
+    assert after.cost is not None
+    assert after.cost.amount == pytest.approx(7.1 * before.cost.amount)
+    assert after.cost.currency == "CNY"
+    assert after.cost.parts[0].price.currency == "USD"
+    assert any("1 USD = 7.1 CNY, as stated on 2026-11-30" in note for note in after.notes)
+
+
+def test_filters_narrow_what_is_looked_at() -> None:
+    """By kind and by provider; platforms of APIs are no providers of machines."""
+    gpus = make_plan(request(CHAT, kinds=(OptionKind.GPU,)))
+    google = make_plan(request(CHAT, providers=("gcp",)))
+
+    assert {one.kind for one in gpus.options} == {OptionKind.GPU}
+    assert {one.name.rpartition(" x ")[2] for one in google.options} == {"gcp/g2-standard-4"}
+
+
+def test_costs_cross_where_the_bills_are_equal() -> None:
+    """At the break-even volume the API's price of its tokens is the machine's bill."""
+    api = next(one for one in job_plan().options if one.kind is OptionKind.API)
+    assert api.cost is not None
+    assert api.tokens_per_month is not None
+    for cross in job_plan().crossovers:
+        machine = next(one for one in job_plan().options if one.name == cross.cheaper_above)
+        assert machine.cost is not None
+        assert api.cost.amount / api.tokens_per_month * cross.tokens_per_month == pytest.approx(machine.cost.amount)
+        assert cross.times_the_demand == pytest.approx(machine.cost.amount / api.cost.amount)
+    assert job_plan().crossovers
+
+
+def test_a_machine_that_is_full_before_it_is_cheaper_is_said_to_be() -> None:
+    """No crossover beyond what it carries."""
+    options = [
+        replace(one, tokens_per_machine=one.tokens_per_month) if one.kind is not OptionKind.API else one
+        for one in job_plan().options
+    ]
+
+    found = crossovers(options, "USD", None)
+    sentences = never_cheaper(options, found, "USD")
+
+    assert found == ()
+    assert len(sentences) == len(references(options, "USD"))
+    assert "at every volume that the machine carries" in sentences[0]
+
+
+def test_ties_are_ranked_by_name() -> None:
+    """The order never depends on the order of the catalogue."""
+    first = chat_plan().options[0]
+    twins = [replace(first, name=name) for name in ("b", "a", "c")]
+
+    assert [one.name for one in ranked(twins, "USD")] == ["a", "b", "c"]
+
+
+def test_curves_of_volume_are_lines_for_apis_and_steps_for_machines() -> None:
+    """Of a machine whose capacity is known; each curve passes through the bill of the demand."""
+    plan = make_plan(request(JOB, exact=1))
+    tokens = plan.options[0].tokens_per_month
+    assert tokens is not None
+    curves = {curve.name: curve for curve in volume_curves(plan)}
+
+    for option in plan.options:
+        if option.name in curves and option.cost is not None and option.kind is OptionKind.API:
+            assert any(y == pytest.approx(option.cost.amount) for x, y in curves[option.name].points if x == tokens)
+    for option in references(plan.options, "USD"):
+        amounts = [y for _, y in curves[option.name].points]
+        assert amounts == sorted(amounts)
+        assert len(set(amounts)) > 1
+
+
+def test_curves_of_users_take_more_machines_for_more_users() -> None:
+    """And end where no number of machines that is tried holds them."""
+    asked = request(replace(CHAT, requests_per_second=None, concurrent_users=2))
+    offers = [one for one in Market.of(asked).offers if one.prospect.name == "aws/g5.xlarge"]
+
+    (curve,) = concurrency_curves(asked.demand, offers, users=(1, 4, 16, 64), most_machines=8)
+
+    amounts = [y for _, y in curve.points]
+    assert amounts == sorted(amounts)
+    assert amounts[0] == pytest.approx(1.006 * HOURS_PER_MONTH)
+    assert len(amounts) < 4
+    assert plan_concurrency(request(CHAT), chat_plan(), most=1)
+
+
+def test_users_alone_are_no_volume() -> None:
+    """An API then has no bill and says what would give one; with a stated volume it has."""
+    users = replace(CHAT, requests_per_second=None, concurrent_users=2)
+    without, stated = make_plan(request(users)), make_plan(request(users, requests_per_day=1440.0))
+
+    assert next(one for one in without.options if one.kind is OptionKind.API).cost is None
+    assert any("users are no volume" in note for note in without.notes)
+    assert next(one for one in stated.options if one.kind is OptionKind.API).cost is not None
+
+
+def test_of_machines_that_compute_alike_only_the_cheapest_is_looked_at() -> None:
+    """c7i and m7i have the same CPU and vCPUs; with all siblings both are."""
+    machines = few_machines("aws/c7i.4xlarge", "aws/c7i-flex.4xlarge", "aws/m7i.4xlarge", "aws/r7i.4xlarge")
+
+    some = Market.of(request(JOB, catalogue=machines))
+    every = Market.of(request(JOB, catalogue=machines, siblings=True))
+
+    assert len(some.offers) < len(every.offers)
+    assert any("cost more than another" in note for note in some.notes)
+
+
+def test_a_demand_with_a_share_has_hybrids() -> None:
+    """Made of a GPU and a CPU machine of the catalogue, with both prices."""
+    plan = make_plan(request(replace(CHAT, interactive_share=0.2, requests_per_second=0.05)))
+
+    hybrids = [one for one in plan.options if one.kind is OptionKind.HYBRID]
+    assert hybrids
+    for one in hybrids:
+        assert one.cost is not None
+        assert len(one.cost.parts) == 2
+        assert {member.kind for member in one.members} == {OptionKind.GPU, OptionKind.CPU}
+
+
+def test_every_price_of_a_plan_is_whole() -> None:
+    """Amount, unit, currency, region, date, source, of each part of each bill."""
+    for plan in (chat_plan(), job_plan()):
+        for option in plan.options:
+            tags = [*option.prices, *(part.price for part in (option.cost.parts if option.cost else ()))]
+            assert tags
+            for tag in tags:
+                assert all((tag.unit, tag.currency, tag.region, tag.date, tag.source))
