@@ -1,0 +1,141 @@
+"""The sentence that is read by whoever reads only one: enough or not, by which figures, and what follows."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from suffice.decide import words as verdicts
+from suffice.decide.constraint import Sense
+from suffice.decide.verdict import Grade, binding_of
+from suffice.report.tables import one_line
+from suffice.units import SECONDS_PER_DAY
+
+if TYPE_CHECKING:
+    from suffice.decide.constraint import Constraint
+    from suffice.decide.verdict import GradedConstraint, Verdict
+    from suffice.report.page.given import PageInput
+    from suffice.report.page.words import Words
+
+_REACHING: Final = (Grade.ENOUGH, Grade.THIN)
+_LAST_BIT: Final = 6  # digits after which a product may miss a whole number
+
+
+def lead_sentence(given: PageInput, words: Words) -> str:
+    """The verdict for somebody who decides about money."""
+    decision = given.decision
+    verdict = decision.verdict
+    alone = given.chosen is not None and len(decision.machines) == 1
+    key = _key(given)
+    item = _quality_missed(verdict) if key == "lead.quality" else _shown(verdict)
+    if item is None and f"{key}.plain" not in words.texts:
+        key = "lead.open"
+    if f"{key}.of" in words.texts and not alone:
+        key = f"{key}.of"
+    if item is None:
+        key = f"{key}.plain"
+    return words(
+        key,
+        machine=one_line(verdict.machine),
+        clause="" if item is None else clause(item, words),
+        grade=words.grade(verdict.grade),
+    )
+
+
+def _key(given: PageInput) -> str:
+    verdict = given.decision.verdict
+    if verdict.verdict == verdicts.CPU:
+        return "lead.enough"
+    if verdict.verdict == verdicts.CPU_THIN:
+        return "lead.thin"
+    if verdict.verdict == verdicts.GPU:
+        return _key_of_gpu(verdict)
+    return _key_of_undecided(given)
+
+
+def _key_of_gpu(verdict: Verdict) -> str:
+    if verdict.grade in _REACHING:
+        return "lead.gpu.measured" if verdict.grade is Grade.ENOUGH else "lead.gpu.thin"
+    return "lead.gpu.memory" if verdict.binding == "memory_bytes" else "lead.gpu"
+
+
+def _key_of_undecided(given: PageInput) -> str:
+    verdict, machines = given.decision.verdict, given.decision.machines
+    if _quality_missed(verdict) is not None:
+        return "lead.quality"
+    if given.chosen is not None and given.chosen.evidence.contradictions:
+        return "lead.contradiction"
+    if all(one.grade is Grade.NOT_ENOUGH for one in machines):
+        return "lead.none"
+    if verdict.grade is not Grade.OPEN:
+        return "lead.no_cpu" if given.chosen is not None else "lead.kind"
+    return "lead.open"
+
+
+def _quality_missed(verdict: Verdict) -> GradedConstraint | None:
+    missed = (item for item in verdict.constraints if item.constraint.by_test and item.grade is Grade.NOT_ENOUGH)
+    return next(missed, None)
+
+
+def _shown(verdict: Verdict) -> GradedConstraint | None:
+    """What binds; where all is well, the tightest speed: that the model fits is not what anybody asks first."""
+    judged = [item for item in verdict.constraints if item.constraint.judged]
+    binding = next((item for item in judged if item.constraint.name == verdict.binding), None)
+    if verdict.grade is not Grade.ENOUGH or binding is None or binding.constraint.of_speed:
+        return binding
+    return binding_of([item for item in judged if item.constraint.of_speed]) or binding
+
+
+def clause(item: GradedConstraint, words: Words) -> str:
+    """What is there and what is needed, as a part of a sentence. Not enough is so without any margin."""
+    constraint = item.constraint
+    if constraint.available is None or constraint.required is None:
+        return words("clause.unknown", label=words.constraint(constraint))
+    margin = 1.0 if item.grade is Grade.NOT_ENOUGH else constraint.margin
+    key = f"clause.{constraint.name}"
+    return words(
+        key if key in words.texts else "clause.other",
+        available=_open_range(item, words) if item.grade is Grade.OPEN else _available(item, words),
+        need=_number(_need(constraint, margin), constraint, words),
+        margin="" if margin == 1 else words("clause.margin", margin=f"{margin:g}"),
+        label=words.constraint(constraint),
+    )
+
+
+def _open_range(item: GradedConstraint, words: Words) -> str:
+    """Where nothing is settled the point says too much."""
+    constraint = item.constraint
+    quantity = constraint.available
+    if quantity is None or quantity.low is None or quantity.high is None or quantity.low == quantity.high:
+        return _available(item, words)
+    low, high = (_number(end, constraint, words) for end in (quantity.low, quantity.high))
+    return words("range.both", low=low, high=high)
+
+
+def _number(value: float, constraint: Constraint, words: Words) -> str:
+    """As elsewhere; but nobody thinks in requests a second where less than one comes."""
+    if constraint.unit == "requests/s" and (constraint.required or 0.0) < 1:
+        return words.count(value * SECONDS_PER_DAY, "requests/day")
+    return words.number(value, constraint.unit)
+
+
+def _need(constraint: Constraint, margin: float) -> float:
+    required = constraint.required or 0.0
+    if constraint.sense is Sense.AT_MOST:
+        return required / margin
+    # There is no half user: what reaches 4.5 of them reaches 5.
+    return math.ceil(round(required * margin, _LAST_BIT)) if constraint.unit == "users" else required * margin
+
+
+def _available(item: GradedConstraint, words: Words) -> str:
+    """The point, and the end that decides where it reads otherwise: the better one where even that does not reach."""
+    constraint = item.constraint
+    quantity = constraint.available
+    if quantity is None:
+        return words("unknown")
+    point = _number(quantity.point, constraint, words)
+    least = (constraint.sense is Sense.AT_LEAST) is (item.grade is not Grade.NOT_ENOUGH)
+    end = quantity.low if least else quantity.high
+    if end is None or not quantity.interval_known or _number(end, constraint, words) == point:
+        return point
+    return words("clause.at least" if least else "clause.at most", value=point, end=_number(end, constraint, words))
