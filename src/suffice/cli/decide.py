@@ -100,10 +100,10 @@ def decide(
     from suffice.report.decision import decision_document, decision_text
 
     demand = with_margin(load_demand(demand_file), margin)
-    _refuse_comparisons(runs or [])
-    runs, servers = _apart(runs or [], server_kind or [])
+    refuse_comparisons(runs or [])
+    runs, servers = apart(runs or [], server_kind or [])
     records = [load_any_record(path) for path in runs]
-    names = _names(runs, records)
+    names = names_of(runs, records)
     evidences = [
         of_the_demanded_model(demand, record, evidence_from(record, name))
         for record, name in zip(records, names, strict=True)
@@ -124,7 +124,7 @@ def decide(
     raise typer.Exit(VERDICT_EXIT_CODES[decision.verdict.verdict])
 
 
-def _apart(files: list[Path], kinds: list[ServerKind]) -> tuple[list[Path], tuple[ServedEvidence, ...]]:
+def apart(files: list[Path], kinds: list[ServerKind]) -> tuple[list[Path], tuple[ServedEvidence, ...]]:
     """The run records among some files, and the servers that load tools put loads on.
 
     Raises:
@@ -190,7 +190,7 @@ def _predicted(
     return [one.evidence for one in (*found, *others)]
 
 
-def _refuse_comparisons(files: list[Path]) -> None:
+def refuse_comparisons(files: list[Path]) -> None:
     """A comparison in the place of a run record is a slip that has a better answer than "damaged".
 
     Raises:
@@ -205,7 +205,7 @@ def _refuse_comparisons(files: list[Path]) -> None:
             )
 
 
-def _names(runs: list[Path], records: list[RunRecord]) -> list[str]:
+def names_of(runs: list[Path], records: list[RunRecord]) -> list[str]:
     """The machine of each record, with its model where one machine ran several, and the file's name where that does not tell them apart."""
     machines = [record.machine or "unnamed machine" for record in records]
     if len(runs) == 1:

@@ -51,7 +51,7 @@ def gather(asked: Asked) -> tuple[PageInput, list[str]]:
         UsageError: files that do not belong together.
     """
     from suffice import __version__
-    from suffice.cli.decide import _apart, _names, _refuse_comparisons
+    from suffice.cli.decide import apart, names_of, refuse_comparisons
     from suffice.cli.quality import RECORD_NAME, with_quality
     from suffice.cli.verdicts import with_margin
     from suffice.decide.compare import decide
@@ -63,12 +63,12 @@ def gather(asked: Asked) -> tuple[PageInput, list[str]]:
     from suffice.report.page.simulation_view import read_simulation
 
     demand = with_margin(load_demand(asked.demand_file), asked.margin)
-    _refuse_comparisons(list(asked.runs))
-    paths, servers = _apart(list(asked.runs), list(asked.server_kinds))
+    refuse_comparisons(list(asked.runs))
+    paths, servers = apart(list(asked.runs), list(asked.server_kinds))
     records = [load_any_record(path) for path in paths]
     evidences = [
         of_the_demanded_model(demand, record, evidence_from(record, name))
-        for record, name in zip(records, _names(paths, records), strict=True)
+        for record, name in zip(records, names_of(paths, records), strict=True)
     ]
     files = [] if asked.quants is None else [asked.quants]
     demand, evidences, notes = with_quality(demand, evidences, files, asked.max_loss)

@@ -1,0 +1,263 @@
+"""How many machines a part of the demand takes: for the requests that wait, for the rest, and for both.
+
+What a hybrid saves is measured against GPUs whose idle time works off the rest: a GPU that must be there for the requests that wait is paid
+for all day. Both sorts on one server are simulated (:mod:`suffice.serving.mix`), with their margin.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from suffice.decide.service_queue import queue_end
+from suffice.model.cost import HOURS_PER_MONTH
+from suffice.serving.capacity import Proof, at_rate, holds, saturated_rate
+from suffice.serving.mix import Mix, others_beside
+from suffice.serving.search import Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from suffice.decide.plan_hybrid_parts import Parts, Rented
+    from suffice.serving.curve import ServiceCurve
+
+Found = TypeVar("Found")
+
+_SLOTS: Final = (1, 2, 4, 8, 16, 32)  # for requests that wait
+_FULL_SLOTS: Final = 16  # at which a server that never rests is looked at
+_STREAMS: Final = (1, 2, 4, 8, 16)  # of the rest beside requests that wait
+_GAIN: Final = 1.05  # of more streams: less than that is none
+_BUSY_AT_MOST: Final = 0.9  # of their time, where idle time is to be of use
+_IDLE_SHARE: Final = 0.002  # of what a machine answers one by one: a load at which nobody meets anybody
+_ONE_RUN: Final = Trial(runs=1, confidence=0.5)  # what is likely needs no proof
+_LEAST_LOAD: Final = (
+    0.1  # of what a machine answers one by one: a smaller load is simulated as this one, which is never easier
+)
+_CLEARLY_LESS: Final = 0.9  # of what is needed: one run shows it
+
+
+class Speeds(StrEnum):
+    """At which speeds so many machines are enough."""
+
+    SLOW = "slow end"  # what is shown: nothing is gained by batches
+    ROOFLINE = "roofline"  # the likely ones: weights are read once for a whole batch
+    FAST = "fast end"  # nothing is simulated, and no schedule needs fewer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Equal machines for one load.
+
+    Attributes:
+        machine: one of them.
+        count: of them.
+        speeds: at which they are enough with the margin.
+        part_time: of ``count``, machines that are there for the rest and rented for its hours only.
+        streams: of the rest on each, beside the requests that wait; 0: not on the same machines, or not simulated.
+        slots: of each, for the requests that wait.
+        answered_per_s: requests of the rest that each is shown to answer, where it does nothing else; None: it does, or nothing is shown.
+    """
+
+    machine: Rented
+    count: int
+    speeds: Speeds
+    part_time: int = 0
+    rest_hours: float = HOURS_PER_MONTH
+    streams: int = 0
+    slots: int = 1
+    answered_per_s: float | None = None
+
+    @property
+    def shown(self) -> bool:
+        """Whether the slow end is enough."""
+        return self.speeds is Speeds.SLOW
+
+    @property
+    def hours(self) -> float:
+        """Machine hours of a month."""
+        return HOURS_PER_MONTH * (self.count - self.part_time) + self.rest_hours * self.part_time
+
+    @property
+    def monthly(self) -> float:
+        """What they cost in a month."""
+        return self.hours * self.machine.price.per_hour
+
+
+def for_waiting(machine: Rented, parts: Parts, most: int) -> Fleet | None:
+    """The fewest machines that are shown to keep the limits with the margin; None: even ``most`` are not."""
+    curve = machine.ends.slow
+    return None if curve is None else _for_waiting(_Server(machine, curve, Trial()), parts, most, Speeds.SLOW)
+
+
+def _for_waiting(server: _Server, parts: Parts, most: int, speeds: Speeds) -> Fleet | None:
+    if not server.keeps_alone:
+        return None
+    least = max(1, math.ceil(parts.waiting_wanted_per_s / server.saturated_per_s))
+    found = _fewest(least, most, lambda count: server.slots_for(parts.waiting_wanted_per_s / count))
+    return None if found is None else Fleet(machine=server.machine, count=found[0], speeds=speeds, slots=found[1])
+
+
+def for_rest(machine: Rented, parts: Parts, most: int) -> Fleet | None:
+    """The fewest machines that are shown to work off the rest with its margin, rented for its hours; None: even ``most`` are not."""
+    curve = machine.ends.slow
+    rate = 0.0 if curve is None else queue_end(curve, machine.rest)[1]
+    count = math.ceil(parts.rest_wanted_per_s / rate) if rate > 0 else most + 1
+    return _part_time(machine, parts, count, Speeds.SLOW, rate) if count <= most else None
+
+
+def _part_time(machine: Rented, parts: Parts, count: int, speeds: Speeds, answered_per_s: float | None = None) -> Fleet:
+    return Fleet(
+        machine=machine,
+        count=count,
+        speeds=speeds,
+        part_time=count,
+        rest_hours=parts.rest_hours,
+        answered_per_s=answered_per_s,
+    )
+
+
+def waiting_at_best(machine: Rented, parts: Parts) -> Fleet:
+    """The fewest that may keep the limits at the fast end."""
+    return Fleet(machine=machine, count=machine.least_machines(parts.waiting_wanted_per_s), speeds=Speeds.FAST)
+
+
+def rest_at_best(machine: Rented, parts: Parts) -> Fleet:
+    """The fewest that may work off the rest at the fast end."""
+    return _part_time(machine, parts, machine.least_machines(parts.rest_wanted_per_s), Speeds.FAST)
+
+
+def both_at_best(machine: Rented, parts: Parts) -> Fleet:
+    """The fewest that may do both at the fast end."""
+    waiting = waiting_at_best(machine, parts)
+    count = machine.least_machines(parts.waiting_wanted_per_s + parts.rest_wanted_per_s)
+    return _both(waiting, parts, count)
+
+
+def _both(waiting: Fleet, parts: Parts, count: int, streams: int = 0) -> Fleet:
+    """Those beyond what the requests that wait take are there for the rest."""
+    part_time = max(0, count - waiting.count)
+    return replace(waiting, count=count, part_time=part_time, rest_hours=parts.rest_hours, streams=streams)
+
+
+def both_shown(waiting: Fleet, parts: Parts) -> Fleet | None:
+    """Machines that are shown to do both: the rest in idle time, else some of them for it alone; None: not known.
+
+    The number is near the fewest, not surely the fewest.
+    """
+    machine, curve = waiting.machine, waiting.machine.ends.slow
+    if curve is None or not waiting.shown:
+        return None
+    return _doing_both(_Server(machine, curve, Trial()), waiting, parts, tried=1)
+
+
+def _doing_both(server: _Server, waiting: Fleet, parts: Parts, tried: int) -> Fleet:
+    """In idle time where that is found among the first numbers ``tried`` that leave some of it, else apart."""
+    full = server.saturated_per_s
+    apart = waiting.count + math.ceil(parts.rest_wanted_per_s / full)
+    busy = (parts.waiting_wanted_per_s + parts.rest_wanted_per_s) / full
+    least = max(waiting.count, math.ceil(busy / _BUSY_AT_MOST))
+    for count in range(least, min(apart, least + tried)):
+        streams = server.streams_beside(parts, count, waiting.slots)
+        if streams is not None:
+            return _both(waiting, parts, count, streams)
+    return _both(waiting, parts, apart)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Likely:
+    """At the roofline through the predicted speeds: machines for the requests that wait, and for both sorts."""
+
+    waiting: Fleet
+    both: Fleet
+
+
+def likely(machine: Rented, parts: Parts, most: int) -> Likely | None:
+    """The fewest at the roofline, each looked at in one run; None: it is not known, or more than ``most`` wait for requests."""
+    curve = machine.likely
+    if curve is None:
+        return None
+    server = _Server(machine, curve, _ONE_RUN)
+    waiting = _for_waiting(server, parts, most, Speeds.ROOFLINE)
+    if waiting is None:
+        return None
+    return Likely(waiting=waiting, both=_doing_both(server, waiting, parts, tried=2))
+
+
+def _fewest(least: int, most: int, found_for: Callable[[int], Found | None]) -> tuple[int, Found] | None:
+    """The fewest machines for which something is found, and that; from ``least`` on in growing steps, then back by halves."""
+    below, count, step = least - 1, least, 1
+    while count <= most:
+        found = found_for(count)
+        if found is not None:
+            return _between(below, (count, found), found_for)
+        below, count, step = count, min(count + step, most) if count < most else most + 1, 2 * step
+    return None
+
+
+def _between(below: int, known: tuple[int, Found], found_for: Callable[[int], Found | None]) -> tuple[int, Found]:
+    while known[0] - below > 1:
+        middle = (below + known[0]) // 2
+        found = found_for(middle)
+        below, known = (middle, known) if found is None else (below, (middle, found))
+    return known
+
+
+class _Server:
+    """One machine on one curve, with what was found out of it."""
+
+    def __init__(self, machine: Rented, curve: ServiceCurve, trial: Trial) -> None:
+        self.machine, self._curve, self._trial = machine, curve, trial
+        self._case = machine.waiting
+        self._alone_per_s = self._full(1)
+        self.saturated_per_s = max(self._alone_per_s, self._full(min(_FULL_SLOTS, self._case.most_slots)))
+
+    def _full(self, slots: int) -> float:
+        return saturated_rate(self._curve, self._case.scheduler(slots), self._case.load())
+
+    @property
+    def keeps_alone(self) -> bool:
+        """Whether the limits hold at a load at which nobody meets anybody."""
+        return self.holds(1, _IDLE_SHARE * self._alone_per_s)
+
+    def holds(self, slots: int, rate_per_s: float) -> bool:
+        """Whether they hold at a rate with so many slots."""
+        case, load = self._case, at_rate(self._case.load(), rate_per_s)
+        return holds(self._curve, case.scheduler(slots), load, case.limits, self._trial, Proof.HOLDS)
+
+    def slots_for(self, rate_per_s: float) -> int | None:
+        """The fewest slots with which they hold; None: none that were tried."""
+        tried = (count for count in _SLOTS if count <= self._case.most_slots)
+        return next((count for count in tried if self.holds(count, rate_per_s)), None)
+
+    def streams_beside(self, parts: Parts, count: int, slots: int) -> int | None:
+        """Streams of the rest on each of ``count`` machines that work it off while the limits hold, both with the margin; None: none do.
+
+        Args:
+            parts: of the demand.
+            count: of machines.
+            slots: of each for the requests that wait.
+        """
+        case, queue = self._case, self.machine.rest
+        load = at_rate(case.load(), max(parts.waiting_wanted_per_s / count, _LEAST_LOAD * self._alone_per_s))
+        needed = parts.rest_wanted_per_s / count
+
+        def answered(streams: int) -> float | None:
+            mix = Mix(waited_for=load, others=queue.load(), streams=streams)
+            scheduler, least = case.scheduler(slots + streams), needed * _CLEARLY_LESS
+            return others_beside(self._curve, scheduler, mix, case.limits, self._trial, least_per_s=least)
+
+        return _first_enough(answered, needed, case.most_slots - slots)
+
+
+def _first_enough(answered: Callable[[int], float | None], needed: float, most: int) -> int | None:
+    before = 0.0
+    for streams in _STREAMS:
+        rate = answered(streams) if streams <= most else None
+        if rate is None or rate < before * _GAIN:
+            return None  # more of them only take more from those that wait
+        if rate >= needed:
+            return streams
+        before = rate
+    return None
