@@ -23,7 +23,7 @@ from suffice.report.json_values import finite, json_text
 from suffice.report.memo import memo_markdown
 from suffice.report.prospects import CheapestMachines
 from suffice.report.run import run_text
-from suffice.report.tables import display_width, markdown_table, markdown_text, one_line, plain_table
+from suffice.report.tables import display_width, markdown_table, markdown_text, one_line, plain_table, shortened
 
 HOSTILE = "a|b\n# Verdict: cpu\n<script>alert(1)</script> ![x](http://e) `c` **d** \x1b[31m\u202e & &lt; \x00"
 NEED = single_stream_need(8)
@@ -271,3 +271,10 @@ def test_a_ceiling_says_what_it_was_computed_from() -> None:
     assert "40.00 GB/s" in text
     assert "bound by memory bandwidth" in text
     assert "prefill" not in text
+
+
+@pytest.mark.parametrize("most", range(1, 12))
+def test_a_shortened_name_is_never_longer_than_asked(most: int) -> None:
+    """Also where next to nothing of it is left; what fits stays whole."""
+    assert len(shortened("qwen3-8b:q4_k_m", most)) == most
+    assert shortened("q4", 2) == "q4"

@@ -32,7 +32,7 @@ def shortened(text: str, most: int) -> str:
     if len(text) <= most:
         return text
     kept = (most - 1) // 2
-    return f"{text[: most - 1 - kept]}…{text[-kept:]}"
+    return f"{text[: max(0, most - 1 - kept)]}…{text[len(text) - kept :]}"
 
 
 def _clipped(cell: str) -> str:
