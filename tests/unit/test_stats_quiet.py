@@ -94,6 +94,13 @@ def test_a_slow_machine_that_was_never_alone_is_not_called_quiet() -> None:
     assert found.as_found.point == pytest.approx(1 / STEP_S / 1.4, rel=0.02)
 
 
+def test_one_spared_repetition_does_not_make_a_neighbour_quiet() -> None:
+    """Four of five are marked and all are alike: the one without a mark was beside the same neighbour, and proves nothing."""
+    rng = seeded()
+    rows = [repetition(rng, 1.4, disturbed=place > 0) for place in range(5)]
+    assert two_speeds(rows).no_quiet is NoQuiet.ALIKE
+
+
 @pytest.mark.parametrize("marks", ["none", "all disturbed"])
 @pytest.mark.parametrize("busy_s", [0.2, 0.4])
 def test_bursts_are_separated_step_by_step(marks: str, busy_s: float) -> None:
