@@ -37,8 +37,10 @@ LEVELS = {
     "load": 4,
     "measure": 4,
     "report": 4,
+    "deploy": 4,
     "compat": 5,
     "quants": 5,
+    "web": 5,
     "cli": 6,
     "pytest_plugin": 6,
     "__main__": 7,
@@ -74,6 +76,7 @@ NO_SCALE_FACTORS = {
     ("cli/ceiling.py", "1000"),  # a limit on a number of devices
     ("predict/rows.py", "1e15"),  # a limit on any number in a table
     ("predict/model_files.py", "1024"),  # widths and heads of models
+    ("model/vision_rules.py", "1024"),  # widths of encoders
     ("model/metadata.py", "1 << 40"),  # a count that no metadata reaches
     ("records/alike.py", "1e-6"),  # a relative tolerance
 }
