@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
 from suffice.stats import StoppingRule, StopReason, estimate_from, should_stop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 RULE = StoppingRule()
 STEADY = [10.0] * 8
@@ -75,7 +80,7 @@ def test_disturbed_repetitions_are_made_again() -> None:
     """Eight equal samples of which three are disturbed are five; eight quiet ones are narrow, whatever the disturbed ones say."""
     marks = [True] * 3 + [False] * 5
 
-    def stop(samples: list[float], disturbed: list[bool | None], elapsed_s: float = 0.0) -> object:
+    def stop(samples: list[float], disturbed: Sequence[bool | None], elapsed_s: float = 0.0) -> object:
         return should_stop(RULE, samples, elapsed_s=elapsed_s, next_s=1.0, budget_s=100.0, disturbed=disturbed)
 
     assert stop(STEADY, marks) is None
