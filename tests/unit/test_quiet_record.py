@@ -12,7 +12,7 @@ from helpers.records import document_of, run_record
 from helpers.watched import watched_record
 from suffice.decide.compare import decide
 from suffice.decide.evidence import evidence_from
-from suffice.decide.quiet import disturbed_parts, marked, undisturbed_record
+from suffice.decide.quiet import MARKS_RULE, disturbed_parts, marked, undisturbed_record
 from suffice.errors import RecordError
 from suffice.model.demand import Demand, DemandKind, Lengths, Limit, single_stream_need
 from suffice.records.store import record_from
@@ -268,3 +268,20 @@ def test_what_has_no_quiet_speed_is_left_out_of_the_second_verdict() -> None:
     assert quiet.measurement.prefill is None
     assert quiet.prefill_tokens_per_second is None
     assert quiet.ttft_s is None
+
+
+def test_a_record_of_an_older_rule_is_judged_again() -> None:
+    """Marks that a limit of yesterday made are no edit: they are made anew on reading, and so is the quiet speed. Those of today's rule must follow."""
+    document = document_of(watched_record(HALF))
+    for one in document["measurement"]["decode"][0]["repetitions"]:
+        one["disturbed"] = False
+    document["contention"]["marks_rule"] = MARKS_RULE - 1
+
+    again = record_from(document, source="old")
+
+    assert [one.disturbed for one in again.measurement.decode[0].repetitions] == HALF
+    assert again.measurement == watched_record(HALF).measurement
+    assert again.contention.marks_rule == MARKS_RULE
+    document["contention"]["marks_rule"] = MARKS_RULE
+    with pytest.raises(RecordError, match="edited"):
+        record_from(document, source="edited")

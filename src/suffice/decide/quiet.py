@@ -29,6 +29,9 @@ MOST_GRAVE: Final = 1
 # more, as the quiet speed says that is made from the repetitions without a mark.
 LEAST_EFFECT: Final = 0.05
 
+# Goes up with every change of a rule or a limit that makes a mark: a record of an older rule is judged again when it is read, and no edit is seen in it.
+MARKS_RULE: Final = 1
+
 _READING_FIELDS: Final = tuple(field.name for field in fields(ReferenceReading))
 
 
@@ -128,6 +131,24 @@ def with_quiet(measurement: MeasurementRecord, references: Sequence[Sequence[Ref
         for series in measurement.decode
     )
     return replace(measurement, decode=decode, prefill=prefill)
+
+
+def judged_again(record: RunRecord) -> RunRecord:
+    """A record whose marks follow another rule, with those of today's and the quiet speeds that follow from them; any other as it is.
+
+    The mark of the whole run stays: it rests on readings that are summed up.
+
+    Raises:
+        TypeError, ValueError, ArithmeticError: readings that no machine can have.
+    """
+    if record.contention.marks_rule in (None, MARKS_RULE):
+        return record
+    measurement, references = record.measurement, record.contention.references
+    decode = tuple(replace(one, repetitions=marked(one.repetitions, references)) for one in measurement.decode)
+    prefill = measurement.prefill
+    prefill = prefill and replace(prefill, repetitions=marked(prefill.repetitions, references))
+    measurement = with_quiet(replace(measurement, decode=decode, prefill=prefill), references)
+    return replace(record, measurement=measurement, contention=replace(record.contention, marks_rule=MARKS_RULE))
 
 
 def disturbed_parts(

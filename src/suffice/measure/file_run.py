@@ -184,8 +184,7 @@ class FileRun(Run):
         contention.start()
 
         def found() -> dict[str, Any]:
-            references = state.kept_references()
-            kept = {"contention": replace(self._record.contention, references=references)}
+            kept = {"contention": state.kept_in(self._record.contention)}
             return measured(state, self._record.measurement, load, session.peak_rss_bytes()) | kept
 
         def between() -> None:

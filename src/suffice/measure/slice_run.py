@@ -332,7 +332,7 @@ class SliceRun(Run):
         self._judge(reading, *readings)
 
     def _seen(self, state: SliceState) -> dict[str, Any]:
-        return {"contention": replace(self._record.contention, references=state.kept_references())}
+        return {"contention": state.kept_in(self._record.contention)}
 
     # -- service curve -----------------------------------------------------------------------------------------------------
 

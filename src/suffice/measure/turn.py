@@ -213,8 +213,7 @@ class Turn(FileRun):
 
     def keep(self) -> None:
         """Put what there is into the record, and hand it out."""
-        references = self._state.kept_references()
-        self._record = replace(self._record, contention=replace(self._record.contention, references=references))
+        self._record = replace(self._record, contention=self._state.kept_in(self._record.contention))
         so_far = self._record.measurement
         lengths = {"prompt_tokens": self._request.prompt_tokens, "depth": self._request.depth}
         settings = {**self._record.settings, SETTING: self._side_by_side(), ASKED_LENGTHS: lengths}

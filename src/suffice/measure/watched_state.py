@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from suffice.decide.quiet import is_watched, marked
+from suffice.decide.quiet import MARKS_RULE, is_watched, marked
 from suffice.records.schema import RepetitionRecord
 
 if TYPE_CHECKING:
     from suffice.measure.observer import Observer
     from suffice.measure.series import DecodeAt
-    from suffice.records.schema import ReferenceRecord
+    from suffice.records.schema import ContentionRecord, ReferenceRecord
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,6 +47,7 @@ class WatchedState(ABC):
         seen = self.seen.get(series, [])
         return marked(seen, self.references) if is_watched(seen) else ()
 
-    def kept_references(self) -> tuple[tuple[ReferenceRecord, ...], ...]:
-        """Those so far, for a record."""
-        return tuple(tuple(part) for part in self.references)
+    def kept_in(self, contention: ContentionRecord) -> ContentionRecord:
+        """The readings so far in the part of a record that is for them."""
+        references = tuple(tuple(part) for part in self.references)
+        return replace(contention, references=references, marks_rule=MARKS_RULE if self.seen else None)

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from suffice.decide.quiet import marked, with_quiet
+from suffice.decide.quiet import MARKS_RULE, marked, with_quiet
 from suffice.errors import RecordError
 from suffice.records.alike import RELATIVE_TOLERANCE, alike
 
@@ -38,6 +38,8 @@ def check_quiet(record: RunRecord, *, source: str) -> None:
     _check_references(references, source)
     for name, rows, repetitions, _ in series:
         _check_repetitions(name, rows, repetitions, references, source)
+    if record.contention.marks_rule not in (None, MARKS_RULE):
+        return  # its marks follow another rule, and are made again
     try:
         for name, _, repetitions, _ in series:
             own = [one.disturbed for one in marked(repetitions, references)]

@@ -328,6 +328,7 @@ class ContentionRecord:
     readings: dict[str, Any] = field(default_factory=dict)
     # Readings of the reference kernel, a row for each part of the run (one that was resumed has several): its work is fixed anew in each.
     references: tuple[tuple[ReferenceRecord, ...], ...] = ()
+    marks_rule: int | None = None  # which rule the marks of repetitions follow (decide/quiet.py); None: today's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

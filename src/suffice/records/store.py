@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from suffice.decide.quiet import judged_again
 from suffice.errors import OutputError, RecordError
 from suffice.loaders.files import read_small_file
 from suffice.loaders.strict_json import DIGITS_OF_64_BITS, parse_json
@@ -120,7 +121,10 @@ def record_from(document: dict[str, Any], *, source: str) -> RunRecord:
     except RecursionError as error:
         raise RecordError(f"{source} is nested too deeply for a run record") from error
     check_record(record, source=source)
-    return record
+    try:
+        return judged_again(record)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise RecordError(f"{source}: the readings of its repetitions cannot be used: {error}") from None
 
 
 @cache
