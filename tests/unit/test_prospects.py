@@ -76,6 +76,19 @@ def test_unknown_speed_or_memory_is_never_enough() -> None:
     assert cheapest(found, 3) == {}
 
 
+@pytest.mark.parametrize(("memory", "grade"), [(64 * GIB, Grade.ENOUGH), (3 * GIB, Grade.OPEN)])
+def test_a_floor_of_memory_is_no_proof_of_too_little(memory: float, grade: Grade) -> None:
+    """What is known only as "larger models ran there" may be enough; where it is less than the model takes, nobody knows. Stated, it would be too little."""
+    speeds = Speeds(depth=0, decode=rate(18, 15, 21), prefill=None)
+
+    def verdict(*, is_floor: bool) -> Grade:
+        evidence = predicted_evidence("box", MODEL, speeds, is_gpu=False, memory_bytes=memory, memory_is_floor=is_floor)
+        return standings(NEED, [Prospect(evidence=evidence)])[0].verdict.grade
+
+    assert verdict(is_floor=True) is grade
+    assert verdict(is_floor=False) is (Grade.ENOUGH if grade is Grade.ENOUGH else Grade.NOT_ENOUGH)
+
+
 def test_the_system_keeps_its_memory() -> None:
     """4 GiB of weights on a machine of 4 GiB and a little do not fit."""
     tight = prospect("tight", rate(100, 90, 110), memory=4 * GIB + CPU_RESERVE_BYTES / 2)

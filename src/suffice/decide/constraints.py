@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 
 # Constraints in which the reading of prompts has a part.
+_FLOOR_NOTE: Final = (
+    "; nobody states the memory of this machine: larger models ran there, so that it has as much or more"
+)
 _OF_PROMPTS: Final = (
     "capacity_users", "capacity_requests_per_second", "ttft_s", "sustained_tokens_per_second", "wall_time_s",
 )  # fmt: skip
@@ -281,6 +284,7 @@ def _memory(demand: Demand, evidence: MachineEvidence, service: ServiceOutlook |
     if usable is None or needed is None:
         return _unknown_memory(needed, usable, judged=stated is not None or evidence.memory_basis is Basis.STATED)
     basis = evidence.memory_basis if stated is None else Basis.STATED
+    is_floor = stated is None and evidence.memory_is_floor
     encoder_bytes, encoder_note = encoder_memory(demand.images)
     each = f" for each of {slots} slots" if slots > 1 else ""
     return Constraint(
@@ -288,10 +292,10 @@ def _memory(demand: Demand, evidence: MachineEvidence, service: ServiceOutlook |
         unit="bytes",
         sense=Sense.AT_LEAST,
         required=needed + encoder_bytes,
-        available=Quantity(point=usable, low=usable, high=usable, basis=basis),
+        available=Quantity(point=usable, low=usable, high=None if is_floor else usable, basis=basis),
         margin=1.0,
         of_speed=False,
-        note=f"weights, buffers and a KV cache of {context} tokens{each}{encoder_note}",
+        note=f"weights, buffers and a KV cache of {context} tokens{each}{encoder_note}{_FLOOR_NOTE if is_floor else ''}",
     )
 
 

@@ -74,6 +74,7 @@ class MachineEvidence:
     model_identity: str | None
     model_name: str | None
     memory_basis: Basis = Basis.MEASURED
+    memory_is_floor: bool = False  # it has as much or more: nobody states how much
     engines: int = (
         1  # that the machine runs side by side, one on each NUMA node; all figures and the memory are those of one
     )

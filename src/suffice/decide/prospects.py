@@ -85,7 +85,13 @@ def _speed_is_enough(verdict: Verdict) -> bool:
 
 
 def predicted_evidence(
-    name: str, model: ModelRecord, speeds: Speeds, *, is_gpu: bool, memory_bytes: float | None
+    name: str,
+    model: ModelRecord,
+    speeds: Speeds,
+    *,
+    is_gpu: bool,
+    memory_bytes: float | None,
+    memory_is_floor: bool = False,
 ) -> MachineEvidence:
     """Evidence from predicted speeds.
 
@@ -95,6 +101,7 @@ def predicted_evidence(
         speeds: of it on the machine.
         is_gpu: whether an accelerator would run it.
         memory_bytes: of the machine, or of its accelerators together; a reserve is taken off.
+        memory_is_floor: it has as much or more.
     """
     basis = speeds.decode.basis if speeds.decode is not None else Basis.PREDICTED
     return MachineEvidence(
@@ -114,6 +121,7 @@ def predicted_evidence(
         kv_state_bytes=model.kv_state_bytes,
         overhead_bytes=0.0,
         memory_usable_bytes=_usable(memory_bytes, is_gpu=is_gpu),
+        memory_is_floor=memory_is_floor,
         context_length=model.context_length,
         run_context_tokens=round(speeds.depth) + _ANSWER_TOKENS,
         streamed_bytes=model.streamed_bytes,
