@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
+from typing import Any
 
 import pytest
 
 from helpers.records import run_record
-from suffice.catalogue.catalogue import shipped
+from suffice.catalogue.catalogue import Catalogue, shipped
 from suffice.catalogue.devices import device_named
 from suffice.catalogue.entries import Instance, Price
 from suffice.catalogue.instances import instance_named
+from suffice.cli.prospects import cheapest_machines
 from suffice.decide import words
+from suffice.decide.evidence import evidence_from, of_the_asked_model
 from suffice.decide.prospects import CPU_RESERVE_BYTES, Prospect, Speeds, cheapest, predicted_evidence, standings
 from suffice.decide.quantity import Quantity
 from suffice.decide.verdict import Grade
@@ -20,7 +23,7 @@ from suffice.errors import UsageError
 from suffice.loaders.prospects import device_prospect, machine_spec, prospects_of, works_of
 from suffice.loaders.reference import resolve_model
 from suffice.model.basis import Basis
-from suffice.model.demand import StreamLengths, single_stream_need
+from suffice.model.demand import Demand, DemandKind, Lengths, Limit, StreamLengths, single_stream_need
 from suffice.predict.elsewhere import decode_lengths
 from suffice.report.prospects import CheapestMachines, prospects_document, prospects_markdown, prospects_text
 from suffice.units import GIB
@@ -263,3 +266,39 @@ def test_other_caches_are_not_taken_for_f16() -> None:
     assert wide.evidence.decode[0].rate.point < plain.evidence.decode[0].rate.point
     with pytest.raises(UsageError, match="f16"):
         device_prospect(device_named("l20"), model, deep, kv_type="f32")
+
+
+def test_a_limit_on_the_long_prompts_can_be_kept_by_a_machine_of_the_catalogue() -> None:
+    """Machines are predicted as deep as the prompt whose first token is limited, as for a plan: at the median's depth all would stay open."""
+    demand = Demand(
+        kind=DemandKind.INTERACTIVE,
+        prompt_tokens=Lengths(p50=400, p95=1500),
+        output_tokens=Lengths(p50=120, p95=300),
+        tokens_per_second_per_user=5.0,
+        ttft=Limit(value_s=5.0, percentile=95.0),
+    )
+    catalogue = Catalogue(devices=shipped().devices, instances=(instance_named("aws/g4dn.xlarge"),), apis=())
+
+    found = cheapest_machines(demand, resolve_model("llama-3.1-8b:q4_k_m"), catalogue, kv_type="f16")
+
+    assert (found.judged, found.enough) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_other"),
+    [
+        ({}, False),
+        ({"name": "another name", "file_name": "renamed.gguf"}, False),
+        ({"file_bytes": None, "parameters": None}, False),
+        ({"file_bytes": round(4.4 * GIB)}, True),
+        ({"parameters": 8_030_261_312}, True),
+    ],
+)
+def test_a_record_of_another_model_is_no_evidence_of_this_one(changes: dict[str, Any], *, is_other: bool) -> None:
+    """By parameters and bytes, not by names: a small model's speed once made a large one "enough, for nothing a month"."""
+    asked = replace(run_record().model, file_bytes=4 * GIB, parameters=134_515_008)
+    record = replace(run_record(), model=replace(asked, **changes))
+
+    evidence = of_the_asked_model(asked, record, evidence_from(record))
+
+    assert bool(evidence.contradictions) is is_other

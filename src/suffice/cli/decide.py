@@ -56,7 +56,11 @@ def decide(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", metavar="MODEL", help="The model for these. Default: the demand's."),
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="The model for these, and the one that the records have to be of. Default: the demand's.",
+        ),
     ] = None,
     quality: Annotated[
         list[Path] | None,
@@ -108,6 +112,8 @@ def decide(
         of_the_demanded_model(demand, record, evidence_from(record, name))
         for record, name in zip(records, names, strict=True)
     ]
+    if model is not None:
+        evidences = _of_the_asked(model, records, evidences)
     if instance or device:
         evidences += _predicted(instance or [], device or [], model or demand.model, demand, catalog)
     demand, evidences, notes = with_quality(demand, evidences, quality or [], max_loss)
@@ -122,6 +128,18 @@ def decide(
     else:
         print_text(decision_text(decision) + _served_lines(decision))
     raise typer.Exit(VERDICT_EXIT_CODES[decision.verdict.verdict])
+
+
+def _of_the_asked(model: str, records: list[RunRecord], evidences: list[MachineEvidence]) -> list[MachineEvidence]:
+    """Records of another model than --model names are no evidence of it."""
+    from suffice.decide.evidence import of_the_asked_model
+    from suffice.loaders.model_file import describe_model
+    from suffice.loaders.reference import resolve_model
+
+    if not records:
+        return evidences
+    asked = describe_model(resolve_model(model), type_k="f16", type_v="f16", with_hash=False)
+    return [of_the_asked_model(asked, record, one) for record, one in zip(records, evidences, strict=True)]
 
 
 def apart(files: list[Path], kinds: list[ServerKind]) -> tuple[list[Path], tuple[ServedEvidence, ...]]:

@@ -22,7 +22,7 @@ from suffice.units import BITS_PER_BYTE
 if TYPE_CHECKING:
     from suffice.decide.quality import QualityEvidence
     from suffice.model.demand import Demand
-    from suffice.records.schema import DecodeSeries, KvLayers, RunRecord
+    from suffice.records.schema import DecodeSeries, KvLayers, ModelRecord, RunRecord
     from suffice.serving.curve import ServiceCurve
     from suffice.stats.estimate import Estimate
 
@@ -31,6 +31,10 @@ MAX_DEPTH_EXTRAPOLATION: Final = 4.0
 # A depth a little beyond the measured one changes the step by less than the interval.
 DEPTH_TOLERANCE: Final = 1.25
 DEPTH_TOLERANCE_TOKENS: Final = 64.0
+
+
+# Files of one model and recipe differ by their metadata and by a padded vocabulary; the next recipe is 10 % larger.
+_SAME_MODEL_SHARE: Final = 0.03
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +261,20 @@ def of_the_demanded_model(demand: Demand, record: RunRecord, evidence: MachineEv
     contradiction = (
         f"the demand is about {demand.model}, this record is of {record.model.file_name or record.model.name}"
     )
+    return replace(evidence, contradictions=(*evidence.contradictions, contradiction))
+
+
+def of_the_asked_model(asked: ModelRecord, record: RunRecord, evidence: MachineEvidence) -> MachineEvidence:
+    """The evidence, contradicting itself when the record is of another model than the one that is asked about, or of another quantization of it.
+
+    By the number of parameters and the bytes of the file: names of one model differ. What a record does not tell proves nothing.
+    """
+    pairs = ((asked.parameters, record.model.parameters), (asked.file_bytes, record.model.file_bytes))
+    known = [(one, other) for one, other in pairs if one and other]
+    if all(abs(one - other) <= _SAME_MODEL_SHARE * one for one, other in known):
+        return evidence
+    names = asked.name or "another model", record.model.file_name or record.model.name or "another one"
+    contradiction = f"{names[0]} is asked about, and this record is of {names[1]}"
     return replace(evidence, contradictions=(*evidence.contradictions, contradiction))
 
 
