@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.command_line import command_line
 from suffice.errors import DemandError
 from suffice.loaders.demand import load_any_demand, load_demand, parse_any_demand, parse_demand
 from suffice.loaders.training import load_training
@@ -68,6 +69,7 @@ def test_every_field_of_a_training_is_read_into_si_units() -> None:
         runs_per_month=2,
         currency="USD",
         model="llama-3.1-8b:q4_k_m",
+        tokens_per_example=600,
     )
 
 
@@ -108,6 +110,14 @@ def test_a_pretraining_trains_all_weights() -> None:
         ('method = "full"\nexamples = 5\nsequence_tokens = 5', "how much is trained on"),
         ('method = "full"\ntokens = 5\nexamples = 5\nsequence_tokens = 5', "both stated"),
         ('method = "full"\ntokens = 5\nsequence_tokens = 500\nbatch_tokens = 100', "holds no sequence"),
+        ('method = "full"\ntokens = 500\nsequence_tokens = 501', "hold no sequence"),
+        (
+            'method = "full"\ntokens = 1e6\nsequence_tokens = 2048\nsequences_at_once = 8\nbatch_tokens = 4096',
+            "8 sequences of 2048 tokens at once are 16384, more than a batch of 4096",
+        ),
+        ('method = "full"\ntokens = 1e17\nepochs = 2\nsequence_tokens = 500', "2e+17 tokens in all epochs"),
+        ('method = "full"\nexamples = 1\ntokens_per_example = 1\nepochs = 0.5\nsequence_tokens = 500', "0.5 tokens"),
+        ('method = "full"\ntokens = 1e6\nsequence_tokens = 500\nruns_per_month = 1e-300', "runs_per_month"),
         ('method = "full"\ntokens = 5\nsequence_tokens = 5\nbudget = 5', "needs a 'currency'"),
         ('method = "full"\ntokens = 5\nsequence_tokens = 5\noptimizer = "lion"', "'adamw', 'adamw_8bit', 'sgd'"),
         ('method = "full"\ntokens = 5\nsequence_tokens = 5\nprecision = "fp8"', "precision = 'fp8'"),
@@ -160,3 +170,17 @@ def test_the_reader_of_both_reads_answers_as_before() -> None:
 
     assert isinstance(parse_any_demand(text), Demand)
     assert parse_any_demand(text) == parse_demand(text)
+
+
+@pytest.mark.parametrize("words", [["--provider", "aws"], ["--top", "2"], ["--kind", "gpu"], ["--all"]])
+def test_options_of_serving_are_refused_for_a_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    """They changed nothing, and nobody said so: a plan of one provider named another's machine."""
+    tmp_path.joinpath("train.toml").write_text(FULL, encoding="utf-8")
+
+    refused = command_line(monkeypatch, capsys, tmp_path)("plan", "train.toml", *words)
+
+    assert refused.code == 2
+    assert words[0] in refused.err
+    assert "this demand is of a training" in refused.err

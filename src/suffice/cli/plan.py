@@ -12,16 +12,17 @@ from suffice.cli import plan_options as own
 from suffice.errors import UsageError
 
 if TYPE_CHECKING:
-    from suffice.catalogue.catalogue import Catalogue
     from suffice.decide.plan_types import Plan
     from suffice.loaders.model_file import ModelFile
     from suffice.loaders.planning import PlanRequest
     from suffice.loaders.shape_model import ShapeModel
     from suffice.model.demand import Demand
     from suffice.model.training import TrainingDemand
-    from suffice.records.schema import RunRecord
 
 _ALL = 100_000  # more machines than any catalogue has
+
+_TOP = 12
+_KV_TYPE = "f16"
 
 
 def plan(
@@ -41,9 +42,9 @@ def plan(
     machine_watts: own.MachineWatts = None,
     machine_idle_watts: own.MachineIdleWatts = None,
     price_per_kwh: own.PricePerKwh = None,
-    top: own.Top = 12,
+    top: own.Top = _TOP,
     everything: own.Everything = False,
-    kv_type: options.KvType = "f16",
+    kv_type: options.KvType = _KV_TYPE,
     catalog: options.OwnCatalogue = None,
     margin: options.Margin = None,
     out: own.Out = None,
@@ -78,7 +79,17 @@ def plan(
     resolved = _model(model, demand, demand_file)
     warn(loaded.warnings)
     if not isinstance(demand, Demand):
-        code = _training(
+        from suffice.cli.plan_training import plan_training, refuse_serving_options
+
+        given = {
+            "--kind": kind, "--provider": provider, "--region": region, "--api": api, "--requests-per-day": requests_per_day,
+            "--rate": rate, "--machine-price": machine_price, "--machine-months": machine_months,
+            "--machine-currency": machine_currency, "--machine-watts": machine_watts,
+            "--machine-idle-watts": machine_idle_watts, "--price-per-kwh": price_per_kwh, "--all": everything,
+            "--top": None if top == _TOP else top, "--kv-type": None if kv_type == _KV_TYPE else kv_type, "--chart": chart,
+        }  # fmt: skip
+        refuse_serving_options(given)
+        code = plan_training(
             demand,
             resolved,
             loaded.catalogue,
@@ -86,6 +97,7 @@ def plan(
             json_output=json_output,
             out=out,
             max_machines=max_machines,
+            margin=margin,
         )
         raise typer.Exit(code)
     demand = with_margin(demand, margin)
@@ -111,7 +123,8 @@ def plan(
     request = own.request_of(demand, resolved, loaded.catalogue, records, wish, money)
     found = _with_alternatives(make_plan(request), request)
     if not found.options:
-        raise UsageError("nothing is left to look at: widen --kind, --provider or --region, or give a --run")
+        why = "".join(f"; {note}" for note in found.notes)
+        raise UsageError(f"nothing is left to look at: widen --kind, --provider or --region, or give a --run{why}")
     write_plan(out, found, demand, everything=everything, top=top)
     write_chart(chart, found)
     if json_output:
@@ -133,29 +146,16 @@ def _model(model: str | None, demand: Demand | TrainingDemand, demand_file: Path
     return resolve_model(demand.model, folder=None if Path(demand.model).is_absolute() else demand_file.parent)
 
 
-def _training(
-    demand: TrainingDemand,
-    model: ModelFile | ShapeModel,
-    catalogue: Catalogue,
-    records: list[RunRecord],
-    *,
-    json_output: bool,
-    out: Path | None,
-    max_machines: int,
-) -> int:
-    from suffice.cli.plan_training import plan_training
-
-    return plan_training(demand, model, catalogue, records, json_output=json_output, out=out, max_machines=max_machines)
-
-
 def _with_alternatives(found: Plan, request: PlanRequest) -> Plan:
-    """The plan with what else could be done, where nothing but an API carries the model."""
+    """The plan with what else could be done, where machines were looked at and nothing but an API carries the model."""
     from dataclasses import replace
 
     from suffice.decide.plan_types import OptionKind
     from suffice.decide.verdict import Grade
 
     if any(one.kind is not OptionKind.API and one.grade is not Grade.NOT_ENOUGH for one in found.options):
+        return found
+    if not (request.wants(OptionKind.CPU) or request.wants(OptionKind.GPU)):
         return found
     from suffice.loaders.alternatives import alternatives_for
     from suffice.report.alternatives import alternatives_sentences
