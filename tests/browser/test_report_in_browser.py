@@ -42,7 +42,7 @@ def _made(folder: Path, text: str, language: str = "en") -> str:
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_page_is_quiet_and_readable_on_every_screen(chromium: Chromium, tmp_path: Path, language: str) -> None:
-    """Phone and desk, light and dark: nothing is logged or asked for, nothing scrolls sideways, texts have contrast, each section its heading."""
+    """Phone and desk, light and dark: nothing is logged or asked for, nothing scrolls sideways, tables are whole on a desk, texts have contrast, each section its heading."""
     url = _made(tmp_path, "Qwen2.5-7B-Instruct-Q4_K_M", language)
     for width in (390, 1280):
         for scheme in ("light", "dark"):
@@ -56,6 +56,10 @@ def test_the_page_is_quiet_and_readable_on_every_screen(chromium: Chromium, tmp_
             assert page.evaluate("document.documentElement.lang").startswith(language)
             assert page.evaluate("[...document.querySelectorAll('section')].every(one => one.querySelector('h2'))")
             assert page.evaluate("document.querySelectorAll('h1').length") == 1
+            cut = "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.ariaLabel)"
+            assert (
+                width < 1280 or page.evaluate(cut) == []
+            )  # a desk shows whole tables: nobody looks for a date beyond the edge
 
 
 @pytest.mark.parametrize(

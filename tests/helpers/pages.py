@@ -91,9 +91,9 @@ def a_plan() -> Plan:
     )
 
 
-def plan_document() -> dict[str, Any]:
+def plan_document(demand: Demand | None = None) -> dict[str, Any]:
     """The same as `suffice plan --json` prints it."""
-    document: dict[str, Any] = json.loads(json_text(printed_plan(a_plan(), with_latency())))
+    document: dict[str, Any] = json.loads(json_text(printed_plan(a_plan(), demand or with_latency())))
     return document
 
 

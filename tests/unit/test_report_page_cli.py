@@ -85,8 +85,11 @@ def test_a_model_that_answers_badly_is_said_to(folder: Path) -> None:
     save_quants(comparison(reference, candidate), folder / "quants.json")
     _, text = _report(folder, "--quality", str(folder / "quants.json"))
 
-    assert "This model does not answer well enough, on any machine: its score is -20 points" in text
-    assert "-1 point is allowed" in text
+    assert (
+        "This model does not answer well enough, on any machine: its score differs from the reference's by -20 points"
+        in text
+    )
+    assert "a loss of 1 point at most is allowed" in text
 
 
 @pytest.mark.parametrize(
@@ -156,3 +159,36 @@ def test_a_plan_with_a_bad_number_names_the_field(folder: Path) -> None:
 
     with pytest.raises(RecordError, match="judged"):
         _report(folder, "--plan", str(folder / "bad.json"))
+
+
+def test_the_plan_of_a_training_is_called_so(folder: Path) -> None:
+    """Its options take hours: it is no plan of a model that is served, and no field of it is called wrong."""
+    document = plan_document()
+    document["options"] = [{"kind": "gpu instance", "name": "x", "verdict": "enough", "hours": 0.7, "cost_parts": [{}]}]
+    write_json(folder / "training.json", document)
+
+    with pytest.raises(UsageError, match="plan of a training"):
+        _report(folder, "--plan", str(folder / "training.json"))
+
+
+@pytest.mark.parametrize("field", ["machine", "warnings"])
+def test_a_record_whose_text_would_fill_the_page_is_refused(folder: Path, field: str) -> None:
+    """Its length is said, and nothing is written."""
+    text = "x" * 30_000
+    changes: dict[str, Any] = {field: (text,) if field == "warnings" else text}
+    save_record(record(**changes), folder / "long.json")
+
+    with pytest.raises(RecordError, match=r"long\.json holds a text of 30,000 characters"):
+        _report(folder, "--out", str(folder / "page.html"), run="long.json")
+    assert not (folder / "page.html").exists()
+
+
+def test_of_very_many_warnings_the_first_are_shown(folder: Path) -> None:
+    """Fifty, and how many more there are."""
+    save_record(record(warnings=tuple(f"warning {number}." for number in range(60))), folder / "many.json")
+    _report(folder, "--out", str(folder / "page.md"), run="many.json")
+    page = (folder / "page.md").read_text(encoding="utf-8")
+
+    assert "warning 49." in page
+    assert "warning 50." not in page
+    assert "10 more warnings are in the records." in page

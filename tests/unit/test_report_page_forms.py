@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -24,15 +26,18 @@ from suffice.report.page.html import START, page_html, web_address
 from suffice.report.page.loads import loads_blocks
 from suffice.report.page.markdown import MARK, page_markdown
 from suffice.report.page.model import Language, Page, Picture, Table
-from suffice.report.page.money import money
-from suffice.report.page.plan_view import check_prices
+from suffice.report.page.money import money, price_text
+from suffice.report.page.plan_view import PriceView, check_prices
 from suffice.report.page.texts import texts_of
 from suffice.report.page.words import words_for
-from suffice.report.svg.types import CrossoverChart, LatencyChart
+from suffice.report.svg.types import CostChart, CrossoverChart, HeadroomChart, LatencyChart, ParetoChart, RooflineChart
+from suffice.units import GIGA, MILLISECONDS_PER_SECOND
 
 if TYPE_CHECKING:
     from suffice.model.demand import Demand
     from suffice.report.page.given import PageInput
+    from suffice.report.page.model import Section
+    from suffice.report.svg.types import Chart
 
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _UNREAD: Final = ("head", "svg", "nav")  # not a part of the model's own texts, or drawn from them
@@ -413,3 +418,83 @@ def test_amounts_that_cents_would_hide_have_more_digits() -> None:
         "0.00 USD",
     ]
     assert money(None, "USD", words) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (1.006, "1.006 USD"),
+        (4.0, "4.00 USD"),
+        (11.98, "11.98 USD"),
+        (0.70677, "0.70677 USD"),
+        (0.02, "0.02 USD"),
+        (0.0, "0.00 USD"),
+    ],
+)
+def test_a_price_has_the_digits_that_its_bill_was_made_with(amount: float, text: str) -> None:
+    """730 hours of 1.006 USD are 734.38 USD; of 1.01 USD they would be 737.30 USD, and the reader would find the bill wrong."""
+    price = PriceView(amount=amount, unit="hour", currency="USD", region="r", date="d", source="s")
+
+    assert price_text(price, words_for(Language.EN)) == f"{text} an hour"
+
+
+def _values(section: Section) -> set[float]:
+    tables = [block.table if isinstance(block, Picture) else block for block in section.blocks]
+    return {
+        cell.value
+        for table in tables
+        if isinstance(table, Table)
+        for row in table.rows
+        for cell in row
+        if cell.value is not None
+    }
+
+
+def _drawn(chart: Chart) -> list[float]:
+    """The values of a chart in the units of the tables; of a cost curve only its crossings stand in one."""
+    match chart:
+        case HeadroomChart():
+            return [row.headroom for row in chart.rows if row.headroom is not None]
+        case CostChart():
+            return [bar.amount for bar in chart.bars if bar.amount is not None]
+        case CrossoverChart():
+            return [mark.x for mark in chart.crossings]
+        case RooflineChart():
+            points = [point for series in chart.points for point in series.points]
+            return [value for point in points for value in (point.x, point.y * GIGA)]
+        case LatencyChart():
+            scale = MILLISECONDS_PER_SECOND if chart.y.unit == "ms" else 1
+            points = [point for series in chart.curves for point in series.points]
+            return [value for point in points for value in (point.x, point.y / scale)]
+        case ParetoChart():
+            return [value for series in chart.groups for point in series.points for value in (point.x, point.y)]
+    raise AssertionError(type(chart))
+
+
+def test_what_is_drawn_is_what_stands_in_the_tables(full: PageInput) -> None:
+    """Each bar, point and crossing has its number in a table of the same section."""
+    seen = set()
+    for section in build_page(full).sections:
+        values = sorted(_values(section))
+        for block in section.blocks:
+            if isinstance(block, Picture):
+                seen.add(type(block.chart))
+                drawn = _drawn(block.chart)
+                assert drawn != []
+                for value in drawn:
+                    assert any(math.isclose(value, other, rel_tol=1e-6) for other in values), (block.chart.title, value)
+    assert seen == {HeadroomChart, CostChart, CrossoverChart, RooflineChart, LatencyChart, ParetoChart}
+
+
+@pytest.mark.parametrize("language", list(Language))
+def test_headings_descend_one_by_one_and_tables_have_captions(full: PageInput, language: Language) -> None:
+    """One h1; no level is left out; each table is named and its headings say what they head; each picture has words."""
+    html = page_html(build_page(full, language))
+    levels = [int(level) for level in re.findall(r"<h([1-6])\b", html)]
+
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(later <= earlier + 1 for earlier, later in pairwise(levels))
+    assert html.count("<table") == html.count("<caption") > 5
+    assert re.findall(r"<th(?!ead)(?! scope=)", html) == []
+    assert html.count('role="img"') == len(re.findall(r'<svg[^>]*aria-labelledby="[^"]+"', html))

@@ -186,6 +186,23 @@ def test_an_enormous_cost_does_not_hide_the_others() -> None:
     assert "120000 USD" in drawn.texts
 
 
+@pytest.mark.parametrize("width", [340, 800, 1180])
+def test_no_line_runs_through_the_texts_of_bars(width: int) -> None:
+    """Neither the budget nor the grid touches a name or an amount, wherever it falls."""
+    for budget in (120.0, 240.0, 360.0, 480.0):
+        chart = _costs(100, 250, 500, limits=(Limit(label="budget", value=budget),))
+        drawn = _read(chart, width)
+        lines = [one for one in _find(drawn, "line") if one["x1"] == one["x2"]]
+        beside = [one for one in drawn.root.iter() if one.text in {"250 USD", "500 USD", "100 USD"}]
+        assert len(lines) > 4
+        assert len(beside) == 3
+        for text in beside:
+            bottom = float(text.attrib["y"]) + 3.0  # what hangs below the line of writing
+            top = float(text.attrib["y"]) - 12.0
+            through = [one for one in lines if float(one["y1"]) < bottom and float(one["y2"]) > top]
+            assert through == []
+
+
 def test_what_is_required_is_at_one_and_each_margin_at_its_own() -> None:
     """The line of the requirement is where the axis says 1, and a row's margin of 1.5 half as far again from 0."""
     row = HeadroomRow(label="decode", text="", headroom=2, margin=1.5, grade=Grade.ENOUGH)

@@ -77,6 +77,8 @@ def gather(asked: Asked) -> tuple[PageInput, list[str]]:
         NamedRun(file=path.name, record=record, evidence=evidence)
         for path, record, evidence in zip(paths, records, evidences, strict=True)
     )
+    for run in runs:
+        _check_texts(run)
     given = PageInput(
         demand=demand,
         demand_file=asked.demand_file.name,
@@ -97,6 +99,17 @@ def _warnings(runs: tuple[NamedRun, ...]) -> list[str]:
     found = [f"{run.file}: {warning}" for run in runs for warning in run.record.warnings]
     found += [f"{run.file}: the run was not finished; what it holds is used" for run in runs if not run.record.complete]
     return found
+
+
+def _check_texts(run: NamedRun) -> None:
+    """Raises: RecordError: a text of the record would fill the page."""
+    from dataclasses import asdict
+
+    from suffice.report.page.view_files import check_texts
+
+    record = run.record
+    shown = (record.machine, record.created_at, asdict(record.model), asdict(record.engine), record.environment)
+    check_texts((*shown, record.warnings, record.contention.reasons), run.file, "suffice measure")
 
 
 def _loads(path: Path) -> tuple[ServedLoad, ...]:

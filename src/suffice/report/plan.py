@@ -176,11 +176,23 @@ def _bill_lines(options: Iterable[PlanOption]) -> list[str]:
 def crossover_lines(found: Iterable[Crossover]) -> list[str]:
     """From which volume on a machine costs less than an API."""
     return [
-        f"above {one.tokens_per_month / MEGA:,.1f} million generated tokens a month"
-        + ("" if one.times_the_demand is None else f" ({one.times_the_demand:.2f} times the demand's)")
+        f"above {_millions(one.tokens_per_month)} million generated tokens a month"
+        + ("" if one.times_the_demand is None else f" ({one.times_the_demand:.3g} times the demand's)")
         + f" {one.cheaper_above} costs less than {one.cheaper_below}"
+        + _carried_text(one)
         for one in found
     ]
+
+
+def _carried_text(one: Crossover) -> str:
+    if one.up_to_tokens_per_month is None:
+        return ""
+    return f", up to {_millions(one.up_to_tokens_per_month)} million, which is all that it is shown to carry"
+
+
+def _millions(tokens: float) -> str:
+    """With a decimal, or with three digits where that would be none: ``61,382.0``, ``0.0042``."""
+    return f"{tokens / MEGA:,.1f}" if tokens >= MEGA else f"{tokens / MEGA:.3g}"
 
 
 def _option_notes(options: Iterable[PlanOption]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from suffice.decide.plan_curves import volume_curves
 from suffice.report.svg.types import Along, Axis, Course, CrossoverChart, Limit, Mark, Point, Series
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from suffice.decide.plan_types import Plan
 
 
+_MANY: Final = 100  # millions from which on no decimal is written
+
+
 def volume_chart(plan: Plan) -> CrossoverChart | None:
     """Cost against millions of generated tokens a month; None where no volume is stated, or nothing has a bill."""
     curves = volume_curves(plan)
@@ -24,10 +27,11 @@ def volume_chart(plan: Plan) -> CrossoverChart | None:
     places = {(one.cheaper_below, one.cheaper_above): one.tokens_per_month for one in plan.crossovers}
     bills = {one.name: one.cost.amount for one in plan.options if one.cost is not None}
     drawn = {curve.name for curve in curves}
+    ends = curves[0].points[0][0], max(curve.points[-1][0] for curve in curves)
     marks = tuple(
-        Mark(label=f"{x / MEGA:,.0f} M", x=x / MEGA, y=bills[above])
-        for (below, above), x in places.items()
-        if {below, above} <= drawn and curves[0].points[0][0] <= x <= curves[0].points[-1][0]
+        Mark(label=_millions(x), x=x / MEGA, y=bills[below] * x / tokens)
+        for (below, _), x in places.items()
+        if below in drawn and ends[0] <= x <= ends[1]
     )
     return CrossoverChart(
         title="Cost a month against volume",
@@ -52,6 +56,10 @@ def concurrency_chart(curves: Sequence[CostCurve]) -> CrossoverChart | None:
         y=Axis(label="a month", unit=own[0].currency),
         lines=tuple(_series(curve, 1.0) for curve in own),
     )
+
+
+def _millions(tokens: float) -> str:
+    return f"{tokens / MEGA:,.0f} M" if tokens >= _MANY * MEGA else f"{tokens / MEGA:.3g} M"
 
 
 def _series(curve: CostCurve, scale: float) -> Series:

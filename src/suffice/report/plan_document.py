@@ -115,6 +115,7 @@ def _crossover(one: Crossover) -> dict[str, Any]:
         "cheaper_above": one.cheaper_above,
         "tokens_per_month": one.tokens_per_month,
         "times_the_demand": one.times_the_demand,
+        "up_to_tokens_per_month": one.up_to_tokens_per_month,
     }
 
 

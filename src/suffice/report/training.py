@@ -37,27 +37,30 @@ _EXPLAINED: Final = 3
 def training_text(plan: TrainingPlan, demand: TrainingDemand, shown: int = _SHOWN) -> str:
     """For a terminal: what is trained, the best options, and why they stand as they do."""
     best = _shown(plan, shown)
-    lines = [*_head(plan, demand), "", plain_table([_COLUMNS, *map(_row, best)]), "", _rest(plan, len(best))]
+    sources = _sources(best)
+    rows = [_row(option, sources) for option in best]
+    lines = [*_head(plan, demand), "", plain_table([_COLUMNS, *rows]), "", _rest(plan, len(best))]
     for option in _explained(best):
         lines += ["", one_line(f"{option.name}: {option.reason}"), *(f"  {one_line(note)}" for note in option.notes)]
-    lines += ["", *plan.notes, *_how(plan)]
+    lines += ["", *plan.notes, *_how(plan), *map(one_line, _source_lines(sources))]
     return "\n".join(lines)
 
 
 def training_markdown(plan: TrainingPlan, demand: TrainingDemand, shown: int = _SHOWN) -> str:
     """For a file."""
     best = _shown(plan, shown)
+    sources = _sources(best)
     parts = [
         "# Plan: training",
         *map(markdown_text, _head(plan, demand)),
-        markdown_table([_COLUMNS, *map(_row, best)]),
+        markdown_table([_COLUMNS, *(_row(option, sources) for option in best)]),
         markdown_text(_rest(plan, len(best))),
     ]
     parts += [
         f"**{markdown_text(option.name)}**: {markdown_text(' '.join((option.reason, *option.notes)))}"
         for option in _explained(best)
     ]
-    return "\n\n".join([*parts, *map(markdown_text, (*plan.notes, *_how(plan)))]) + "\n"
+    return "\n\n".join([*parts, *map(markdown_text, (*plan.notes, *_how(plan), *_source_lines(sources)))]) + "\n"
 
 
 def _shown(plan: TrainingPlan, shown: int) -> list[TrainingOption]:
@@ -107,7 +110,17 @@ def _how(plan: TrainingPlan) -> list[str]:
     return told
 
 
-def _row(option: TrainingOption) -> list[str]:
+def _sources(options: list[TrainingOption]) -> dict[str, int]:
+    """Source of a price -> its number in the table."""
+    found = dict.fromkeys(option.cost.price.source for option in options if option.cost is not None)
+    return {source: number for number, source in enumerate(found, start=1)}
+
+
+def _source_lines(sources: dict[str, int]) -> list[str]:
+    return [f"[{number}] {source}" for source, number in sources.items()]
+
+
+def _row(option: TrainingOption, sources: dict[str, int]) -> list[str]:
     cost, memory = option.cost, option.memory
     return [
         option.name,
@@ -119,7 +132,7 @@ def _row(option: TrainingOption) -> list[str]:
         "no price" if cost is None else f"{cost.amount:,.2f} {cost.currency}",
         "" if cost is None else _cost_range(cost),
         f"{format_memory(memory.low)} to {format_memory(memory.high)} of {_usable(option)}",
-        "" if cost is None else cost.price.date,
+        "" if cost is None else f"{cost.price.date} [{sources[cost.price.source]}]",
         "" if cost is None else cost.price.region,
     ]
 

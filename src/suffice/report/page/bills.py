@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from suffice.report.page.model import Table, Text, english
+from suffice.report.page.model import Table, Text
 from suffice.report.page.money import money, price_text
+from suffice.report.page.phrases import told
 from suffice.report.tables import one_line
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _nothing(words: Words) -> tuple[Text, Text, Text]:
 def _of_part(part: PartView, currency: str | None, words: Words) -> tuple[Text, Text, Text]:
     currency = part.currency or currency
     return (
-        english(one_line(part.name)),
+        told(part.name, words),
         Text(text=money(part.amount, currency, words), value=part.amount, unit=currency),
         Text(text=f"{part.units:,.6g}", value=part.units),
     )

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from suffice.decide import words as verdicts
-from suffice.report.page.costs import cheapest_text, cost_section
+from suffice.report.page.costs import cheapest_text, cost_section, open_text
 from suffice.report.page.flips import flips_section
 from suffice.report.page.headroom import headroom_section
 from suffice.report.page.identity import commands_section, fingerprint_section, words_section
 from suffice.report.page.latency import load_section
-from suffice.report.page.lead import lead_sentence
-from suffice.report.page.model import Language, Page, PageMarks, Role, Section, Sentence, Table, Text, english
+from suffice.report.page.lead import lead_sentence, undisturbed_sentence
+from suffice.report.page.model import Language, Page, PageMarks, Role, Section, Sentence, Table, Text
 from suffice.report.page.numbers import numbers_section
+from suffice.report.page.phrases import told
 from suffice.report.page.quality import quality_section
 from suffice.report.page.roofline import roofline_section
 from suffice.report.page.sources import assumptions_section
@@ -50,22 +51,25 @@ def build_page(given: PageInput, language: Language = Language.EN) -> Page:
         title=words.text("title", machine=one_line(given.decision.verdict.machine)),
         sections=(*sections, explained) if explained is not None else tuple(sections),
         marks=PageMarks(
-            as_table=words("as_table"), contents=words("contents"), made_by=words("made_by", version=given.version)
+            as_table=words("as_table"),
+            contents=words("contents"),
+            made_by=words("made_by", version=given.version),
+            stop=words("stop"),
         ),
     )
 
 
 def _verdict_section(given: PageInput, words: Words) -> Section:
     verdict = given.decision.verdict
-    offer = "" if verdict.verdict == verdicts.CPU else cheapest_text(given, words)
+    offers = [] if verdict.verdict == verdicts.CPU else [cheapest_text(given, words), open_text(given, words)]
     blocks: list[Block] = [Sentence(text=Text(text=lead_sentence(given, words)), role=Role.LEAD)]
-    blocks += [Sentence(text=Text(text=offer))] if offer else []
+    quiet = undisturbed_sentence(given, words)
+    blocks += [Sentence(text=Text(text=quiet), role=Role.MARK)] if quiet else []
+    blocks += [Sentence(text=Text(text=offer))] if (offer := words.sentences(offers)) else []
     blocks += [Sentence(text=reason) for reason in reasons(given, words)]
     if verdict.settle:
         blocks.append(
-            Sentence(
-                text=english(one_line(verdict.settle)), role=Role.NEXT, label=words("label", text=words("verdict.next"))
-            )
+            Sentence(text=told(verdict.settle, words), role=Role.NEXT, label=words("label", text=words("verdict.next")))
         )
     blocks.append(Sentence(text=_meaning(given, words), role=Role.NOTE))
     if len(given.decision.machines) > 1:

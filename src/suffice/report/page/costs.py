@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from suffice.decide.verdict import Grade
+from suffice.report.page import phrases
 from suffice.report.page.bills import bills_table
 from suffice.report.page.crossings import crossing_blocks
 from suffice.report.page.model import Listing, Picture, Role, Section, Sentence, Table, Text, english
 from suffice.report.page.money import money
+from suffice.report.page.plan_fit import is_of_this_page, plan_doubts
 from suffice.report.svg.types import LARGEST, Axis, CostBar, CostChart, Limit
 from suffice.report.tables import one_line, shortened
 
@@ -42,25 +44,35 @@ def cost_section(given: PageInput, words: Words) -> Section:
     title, plan = words.text("section.cost"), given.plan
     if plan is None:
         return Section(key="cost", title=title, blocks=(Sentence(text=words.text("cost.none"), role=Role.NOTE),))
-    shown = plan.options[:_SHOWN]
+    shown = _shown(plan)
     table, bars = _table(shown, words), _bars(shown, plan.currency, words)
-    blocks: list[Block] = [Sentence(text=_intro(plan, words))]
+    blocks: list[Block] = [*plan_doubts(given, words), Sentence(text=_intro(plan, words))]
     blocks.append(Picture(chart=_chart(bars, given.demand, plan, words), table=table) if bars else table)
-    blocks.append(Listing(items=tuple(english(told) for one in shown for told in _remarks(one))))
+    blocks.append(Listing(items=tuple(told for one in shown for told in _remarks(one, words))))
     if len(plan.options) > len(shown):
         more = f"{len(plan.options) - len(shown)}"
         blocks.append(Sentence(text=words.text("cost.more", count=more), role=Role.NOTE))
     blocks += crossing_blocks(plan, words)
     bills = bills_table(shown, words)
     blocks += [] if bills is None else [bills]
-    blocks += [Sentence(text=english(one_line(note)), role=Role.NOTE) for note in (*plan.alternatives, *plan.notes)]
+    blocks += [Sentence(text=phrases.told(note, words), role=Role.NOTE) for note in (*plan.alternatives, *plan.notes)]
     return Section(key="cost", title=title, blocks=tuple(blocks))
 
 
+def _shown(plan: PlanView) -> tuple[OptionView, ...]:
+    """The first by rank, and those further down that the curves and crossings name: a name must be found in the table."""
+    named = {curve.name for curve in plan.curves}
+    named |= {name for one in plan.crossovers for name in (one.cheaper_below, one.cheaper_above)}
+    rest = [one for one in plan.options[_SHOWN:] if one.name in named]
+    return (*plan.options[:_SHOWN], *rest)
+
+
 def cheapest_text(given: PageInput, words: Words) -> str:
-    """The cheapest option to rent that would be enough, in a sentence; "" where the plan has none."""
+    """The cheapest option to rent that would be enough, in a sentence; "" where the plan has none, or is of another demand or model."""
     plan = given.plan
-    enough = [] if plan is None else [one for one in plan.options if _is_offer(one, plan.currency)]
+    if plan is None or not is_of_this_page(given):
+        return ""
+    enough = [one for one in plan.options if _is_offer(one, plan.currency)]
     if not enough:
         return ""
     least = min(enough, key=lambda one: one.monthly_cost or 0.0)
@@ -68,16 +80,35 @@ def cheapest_text(given: PageInput, words: Words) -> str:
     return words(
         "lead.plan",
         name=one_line(least.name),
-        model=one_line(plan.model) if plan is not None and plan.model else words("unknown"),
+        model=one_line(plan.model) if plan.model else words("unknown"),
         basis=words.basis(least.basis),
         cost=cost,
         date=one_line(least.price_date or words("unknown")),
     )
 
 
-def _is_offer(option: OptionView, currency: str) -> bool:
+def open_text(given: PageInput, words: Words) -> str:
+    """The cheapest option to rent of which nobody knows whether it is enough, where it costs less than any that is; "" where there is none."""
+    plan = given.plan
+    if plan is None or not is_of_this_page(given):
+        return ""
+    enough, opened = (
+        [one for one in plan.options if _is_offer(one, plan.currency, grade)] for grade in (Grade.ENOUGH, Grade.OPEN)
+    )
+    least = min(opened, key=lambda one: one.monthly_cost or 0.0, default=None)
+    if least is None or any((one.monthly_cost or 0.0) <= (least.monthly_cost or 0.0) for one in enough):
+        return ""
+    return words(
+        "lead.plan.open" if enough else "lead.plan.open.alone",
+        name=one_line(least.name),
+        cost=money(least.monthly_cost, least.currency, words),
+        date=one_line(least.price_date or words("unknown")),
+    )
+
+
+def _is_offer(option: OptionView, currency: str, grade: Grade = Grade.ENOUGH) -> bool:
     priced = option.monthly_cost is not None and option.currency == currency
-    return priced and option.grade is Grade.ENOUGH and option.kind != "this machine"
+    return priced and option.grade is grade and option.kind != "this machine"
 
 
 def _intro(plan: PlanView, words: Words) -> Text:
@@ -118,11 +149,18 @@ def _row(option: OptionView, words: Words) -> tuple[Text, ...]:
     )
 
 
-def _remarks(option: OptionView) -> list[str]:
-    """Why it stands as it does, and what has to be known of it, in the plan's words."""
+def _remarks(option: OptionView, words: Words) -> list[Text]:
+    """Why it stands as it does, and what has to be known of it; in the plan's words where the page has none for all of it."""
+    plain = [option.reason, *(text for text in (option.cost_unknown or "", "; ".join(option.notes)) if text)]
+    said = [
+        phrases.told_reason(option.reason, words),
+        *(phrases.translated(one_line(text), words) for text in plain[1:]),
+    ]
     name = one_line(option.name)
-    told = [option.reason, option.cost_unknown or "", "; ".join(option.notes)]
-    return [f"{name}: {one_line(' '.join(text for text in told if text))}"] if any(told) else []
+    ours = words.sentences(one for one in said if one)
+    theirs = one_line(" ".join(text for text, one in zip(plain, said, strict=True) if text and one is None))
+    found = [Text(text=words("colon", what=name, told=ours))] if ours else []
+    return [*found, english(f"{name}: {theirs}")] if theirs else found
 
 
 def _monthly(option: OptionView, words: Words) -> str:
@@ -154,7 +192,11 @@ def _chart(bars: tuple[CostBar, ...], demand: Demand, plan: PlanView, words: Wor
         words("cost.chart.row", name=bar.label, cost=bar.text, grade=words.grade(bar.grade)) for bar in bars[:_TOLD]
     ]
     budget = demand.budget_per_month if demand.currency == plan.currency else None
-    limits = () if budget is None else (Limit(label=words("demand.budget"), value=budget),)
+    limits = (
+        ()
+        if budget is None
+        else (Limit(label=words("cost.budget", amount=money(budget, plan.currency, words)), value=budget),)
+    )
     return CostChart(
         title=words("cost.chart.title"),
         description=words("cost.chart.description", rows=words.rows(told)),

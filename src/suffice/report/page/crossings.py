@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _LABEL_CHARACTERS: Final = 32
 _VOLUME: Final = "generated tokens a month"
-_COLUMNS: Final = ("below", "above", "tokens", "times")
+_COLUMNS: Final = ("below", "above", "tokens", "up_to", "times")
 _LEAST_POINTS: Final = 2
 
 
@@ -52,15 +52,7 @@ def _chart(plan: PlanView, curves: list[CurveView], words: Words, *, is_volume: 
     marks = [mark for one in crossings if (mark := _mark(one, curves, words)) is not None]
     demand = next((one.tokens_per_month for one in plan.options if one.tokens_per_month), None) if is_volume else None
     limits = () if demand is None else (Limit(label=words("cost.crossover.demand"), value=demand, along=Along.X),)
-    told = [
-        words(
-            "cost.crossover.row",
-            below=one_line(one.cheaper_below),
-            above=one_line(one.cheaper_above),
-            tokens=_tokens(one.tokens_per_month, words),
-        )
-        for one in crossings
-    ]
+    told = [_told(one, words) for one in crossings]
     names = words("cost.crossover.lines", names=words.joined(one_line(curve.name) for curve in curves))
     return CrossoverChart(
         title=words("cost.crossover.title" if is_volume else "cost.crossover.users.title"),
@@ -73,6 +65,14 @@ def _chart(plan: PlanView, curves: list[CurveView], words: Words, *, is_volume: 
         crossings=tuple(marks),
         limits=limits,
     )
+
+
+def _told(one: CrossoverView, words: Words) -> str:
+    names = {"below": one_line(one.cheaper_below), "above": one_line(one.cheaper_above)}
+    tokens, most = _tokens(one.tokens_per_month, words), one.up_to_tokens_per_month
+    if most is None:
+        return words("cost.crossover.row", tokens=tokens, **names)
+    return words("cost.crossover.row.up_to", tokens=tokens, most=_tokens(most, words), **names)
 
 
 def _mark(one: CrossoverView, curves: list[CurveView], words: Words) -> Mark | None:
@@ -92,12 +92,13 @@ def _between(first: tuple[float, float], second: tuple[float, float], x: float) 
 def _table(crossings: tuple[CrossoverView, ...], words: Words) -> Table:
     rows = []
     for one in crossings:
-        times = one.times_the_demand
+        times, most = one.times_the_demand, one.up_to_tokens_per_month
         rows.append(
             (
                 Text(text=one_line(one.cheaper_below), is_code=True),
                 Text(text=one_line(one.cheaper_above), is_code=True),
                 Text(text=_tokens(one.tokens_per_month, words), value=one.tokens_per_month, unit="tokens"),
+                words.text("unknown") if most is None else Text(text=_tokens(most, words), value=most, unit="tokens"),
                 words.text("unknown") if times is None else Text(text=f"{times:.3g}", value=times),
             )
         )

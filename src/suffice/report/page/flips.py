@@ -40,7 +40,7 @@ def flip_sentences(given: PageInput, words: Words) -> list[str]:
     if not verdict.flips:
         return []
     run = given.chosen
-    is_bound = run is not None and (run.evidence.engine_lower_bound or bool(run.evidence.disturbed))
+    is_bound = given.is_lower_bound
     served = None if verdict.service is None else verdict.service.served
     uneven = served is not None and bool(served.uneven)
     constraints = [item.constraint for item in _judged(verdict)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from suffice.decide.verdict import grade_constraint
+
 if TYPE_CHECKING:
     from suffice.decide.compare import Decision
     from suffice.decide.evidence import MachineEvidence
@@ -60,3 +62,19 @@ class PageInput:
         """The run that the verdict rests on; None where it rests on loads on a server."""
         named = self.decision.verdict.machine
         return next((run for run in self.runs if run.evidence.name == named), None)
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether the verdict takes the speeds of its run for lower bounds: it does not where the undisturbed speeds of a busy machine say the same."""
+        run = self.chosen
+        if run is None:
+            return False
+        return run.evidence.engine_lower_bound or (bool(run.evidence.disturbed) and self.disturbance_counts)
+
+    @property
+    def disturbance_counts(self) -> bool:
+        """Whether the grades of the verdict are those of a machine that was found as it was, disturbed or not."""
+        verdict, run = self.decision.verdict, self.chosen
+        if run is None or verdict.undisturbed is None or verdict.undisturbed.verdict != verdict.verdict:
+            return True
+        return all(item.grade is grade_constraint(item.constraint, run.evidence) for item in verdict.constraints)

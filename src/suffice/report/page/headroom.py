@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.decide.verdict import Grade, GradedConstraint
 from suffice.decide.wording import value_texts
-from suffice.report.page.model import Picture, Role, Section, Sentence, Table, Text, english
+from suffice.report.page.model import Picture, Role, Section, Sentence, Table, Text
+from suffice.report.page.phrases import told
 from suffice.report.page.quantities import available_cell, headroom_cell, required_cell, required_text
 from suffice.report.svg.types import LARGEST, Axis, HeadroomChart, HeadroomRow
-from suffice.report.tables import one_line
 
 if TYPE_CHECKING:
     from suffice.decide.constraint import Constraint
@@ -55,9 +55,9 @@ def _row(item: GradedConstraint, words: Words) -> tuple[Text, ...]:
 
 
 def _note(constraint: Constraint, words: Words) -> Sentence:
-    """What qualifies a number; written in English by the rule that found it."""
+    """What qualifies a number; written by the rule that found it."""
     return Sentence(
-        text=english(one_line(constraint.note)), role=Role.NOTE, label=words("label", text=words.constraint(constraint))
+        text=told(constraint.note, words), role=Role.NOTE, label=words("label", text=words.constraint(constraint))
     )
 
 
@@ -86,13 +86,13 @@ def _bar(item: GradedConstraint, words: Words) -> HeadroomRow:
 
 
 def _chart(bars: list[HeadroomRow], words: Words) -> HeadroomChart:
-    told = [
+    rows = [
         words("headroom.row", label=bar.label, headroom=words.headroom(bar.headroom), grade=words.grade(bar.grade))
         for bar in bars
     ]
     return HeadroomChart(
         title=words("headroom.title"),
-        description=words("headroom.description", rows=words.rows(told)),
+        description=words("headroom.description", rows=words.rows(rows)),
         axis=Axis(label=words("headroom.axis")),
         required_label=words("headroom.required"),
         margin_label=words("headroom.margin"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from suffice.report.page.model import Commands, Listing, Role, Section, Sentence, Table, Text, english
+from suffice.report.page.model import Commands, Listing, Role, Section, Sentence, Table, Text
+from suffice.report.page.phrases import told
 from suffice.report.run import run_marks
 from suffice.report.tables import one_line
 from suffice.units import format_bandwidth, format_bytes, format_memory
@@ -51,7 +52,7 @@ def fingerprint_section(given: PageInput, words: Words) -> Section:
     blocks: list[Block] = []
     for run in given.runs:
         blocks.append(_table(run, words))
-        blocks += [Sentence(text=english(one_line(mark)), role=Role.MARK) for mark in run_marks(run.record)]
+        blocks += [Sentence(text=told(mark, words), role=Role.MARK) for mark in run_marks(run.record)]
     return Section(key="fingerprint", title=title, blocks=tuple(blocks))
 
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.decide import words as verdicts
 from suffice.decide.constraint import Sense
+from suffice.decide.quality import KEPT_UNIT
 from suffice.decide.verdict import Grade, binding_of
+from suffice.report.page.quantities import range_text
 from suffice.report.tables import one_line
 from suffice.units import SECONDS_PER_DAY
 
@@ -39,7 +41,39 @@ def lead_sentence(given: PageInput, words: Words) -> str:
         machine=one_line(verdict.machine),
         clause="" if item is None else clause(item, words),
         grade=words.grade(verdict.grade),
+        doubts="" if item is None else _doubts(item, given, words),
     )
+
+
+def undisturbed_sentence(given: PageInput, words: Words) -> str:
+    """What the machine can do when nobody disturbs it, where that is another verdict; "" where it is the same, or not known."""
+    found = given.decision.verdict
+    quiet = found.undisturbed
+    if quiet is None or quiet.verdict == found.verdict:
+        return ""
+    item = _shown(quiet)
+    return words(
+        "lead.undisturbed.plain" if item is None else "lead.undisturbed",
+        verdict=quiet.verdict,
+        meaning=words.meaning(quiet.verdict),
+        clause="" if item is None else clause(item, words),
+    )
+
+
+def _doubts(item: GradedConstraint, given: PageInput, words: Words) -> str:
+    """Why a figure that may look like enough, or like too little, settles nothing."""
+    quantity, run = item.constraint.available, given.chosen
+    found = []
+    if quantity is not None and not (
+        quantity.interval_known and (quantity.low is not None or quantity.high is not None)
+    ):
+        found.append("interval")
+    if run is not None and item.constraint.of_speed:
+        evidence = run.evidence
+        of_engine = quantity is not None and evidence.engine_lower_bound
+        marks = (("busy", bool(evidence.disturbed)), ("engine", of_engine), ("unfinished", not run.record.complete))
+        found += [name for name, is_so in marks if is_so]
+    return "".join(words("lead.doubt", doubt=words(f"lead.doubt.{name}")) for name in found)
 
 
 def _key(given: PageInput) -> str:
@@ -90,13 +124,15 @@ def clause(item: GradedConstraint, words: Words) -> str:
     """What is there and what is needed, as a part of a sentence. Not enough is so without any margin."""
     constraint = item.constraint
     if constraint.available is None or constraint.required is None:
-        return words("clause.unknown", label=words.constraint(constraint))
+        key = f"clause.unknown.{constraint.name}"
+        return words(key if key in words.texts else "clause.unknown", label=words.constraint(constraint))
     margin = 1.0 if item.grade is Grade.NOT_ENOUGH else constraint.margin
     key = f"clause.{constraint.name}"
+    need = _need(constraint, margin)
     return words(
         key if key in words.texts else "clause.other",
         available=_open_range(item, words) if item.grade is Grade.OPEN else _available(item, words),
-        need=_number(_need(constraint, margin), constraint, words),
+        need=words.loss(1 - need) if constraint.unit == KEPT_UNIT else _number(need, constraint, words),
         margin="" if margin == 1 else words("clause.margin", margin=f"{margin:g}"),
         label=words.constraint(constraint),
     )
@@ -106,8 +142,11 @@ def _open_range(item: GradedConstraint, words: Words) -> str:
     """Where nothing is settled the point says too much."""
     constraint = item.constraint
     quantity = constraint.available
-    if quantity is None or quantity.low is None or quantity.high is None or quantity.low == quantity.high:
+    if quantity is None or not quantity.interval_known or quantity.low == quantity.high:
         return _available(item, words)
+    if quantity.low is None or quantity.high is None:
+        point, ends = _number(quantity.point, constraint, words), range_text(quantity, constraint.unit, words)
+        return words("brackets", outside=point, inside=ends)
     low, high = (_number(end, constraint, words) for end in (quantity.low, quantity.high))
     return words("range.both", low=low, high=high)
 

@@ -158,11 +158,12 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageMarks:
-    """Words of a page that belong to no block."""
+    """Words of a page that belong to no block; ``stop`` ends a sentence."""
 
     as_table: str
     contents: str
     made_by: str
+    stop: str = "."
 
 
 def english(text: str) -> Text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from suffice.report.tables import one_line
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from suffice.report.page.words import Words
 
 _LEAST_IN_CENTS: Final = 1.0
+_MOST_DECIMALS: Final = 6
+_MOST_DIGITS: Final = 6
 
 
 def money(amount: float | None, currency: str | None, words: Words) -> str:
@@ -22,8 +25,11 @@ def money(amount: float | None, currency: str | None, words: Words) -> str:
 
 
 def price_text(price: PriceView, words: Words) -> str:
-    """A price with what it is for: "0.17 USD an hour"."""
+    """A price with what it is for: "0.17 USD an hour", "1.006 USD an hour": with all digits that the bill was made with, so that it can be checked."""
     unit = f"unit.{price.unit}"
-    return (
-        f"{money(price.amount, price.currency, words)} {words(unit) if unit in words.texts else one_line(price.unit)}"
-    )
+    amount = money(price.amount, None, words)
+    if price.amount >= _LEAST_IN_CENTS and not math.isclose(float(f"{price.amount:.2f}"), price.amount):
+        amount = f"{price.amount:,.{_MOST_DECIMALS}f}".rstrip("0")
+    elif price.amount < _LEAST_IN_CENTS and price.amount != 0:
+        amount = f"{price.amount:.{_MOST_DIGITS}g}"
+    return f"{amount} {one_line(price.currency)} {words(unit) if unit in words.texts else one_line(price.unit)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from suffice.decide.evidence import supported_rate
+from suffice.decide.quiet import undisturbed_record
 from suffice.loaders.beside import beside_of
 from suffice.model.basis import Basis
 from suffice.report.page.model import Figure, Figures, Role, Section, Sentence, Text
@@ -119,9 +120,22 @@ def _measurement(run: NamedRun, words: Words) -> Figure:
     )
 
 
+def _undisturbed(run: NamedRun, words: Words) -> list[str]:
+    """What the undisturbed part of a run reached, where something disturbed it and that part tells."""
+    quiet = None if run.evidence.undisturbed is None else undisturbed_record(run.record)
+    series = None if quiet is None else next((one for one in quiet.measurement.decode if one.batch == 1), None)
+    if quiet is None or series is None:
+        return []
+    rate = supported_rate(quiet, series.tokens_per_second, "decode", series.depth)
+    if rate is None:
+        return []
+    value = words("brackets", outside=words.number(rate.point, _UNIT), inside=range_text(rate, _UNIT, words))
+    return [words("numbers.undisturbed", value=value)]
+
+
 def _notes(run: NamedRun, beside: Beside | None, words: Words) -> list[str]:
     measured, ceiling = run.record.decode_tokens_per_second, run.record.ceiling.decode_tokens_per_second
-    notes = []
+    notes = _undisturbed(run, words)
     if measured is not None and ceiling:
         notes.append(words("numbers.share", share=words.share(measured / ceiling, 0)))
         notes += [words("numbers.above")] if measured > ceiling else []

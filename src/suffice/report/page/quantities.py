@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from suffice.decide.constraint import Constraint, Sense
+from suffice.decide.quality import KEPT_UNIT
 from suffice.decide.wording import is_least, value_texts
 from suffice.report.page.model import Text
 
@@ -19,7 +21,12 @@ def required_text(constraint: Constraint, words: Words) -> str:
     if constraint.required is None:
         return words(key, value=words("unknown"))
     point = constraint.required if constraint.available is None else constraint.available.point
-    return words(key, value=words.localized(value_texts(constraint.required, point, constraint.unit)[0]))
+    text = value_texts(constraint.required, point, constraint.unit)[0]
+    if (
+        constraint.unit == KEPT_UNIT and constraint.required <= 1
+    ):  # "at least -1 point" is no way to say how much may be lost
+        key, text = "sense.loss", text.removeprefix("-")
+    return words(key, value=words.localized(text))
 
 
 def available_text(constraint: Constraint, words: Words) -> str:
@@ -33,7 +40,8 @@ def available_text(constraint: Constraint, words: Words) -> str:
     basis = words.basis(quantity.basis)
     if not quantity.interval_known:
         return words("quantity.no_interval", point=point, basis=basis)
-    if quantity.low is not None and quantity.low == quantity.high:
+    is_endless = math.isinf(quantity.point) and quantity.low == quantity.point  # no range says more
+    if is_endless or (quantity.low is not None and quantity.low == quantity.high):
         return words("quantity.sure", point=point, basis=basis)
     told = range_text(quantity, constraint.unit, words, constraint.unbounded)
     return words("quantity.range", point=point, range=told, basis=basis)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
-from suffice.report.page.model import Listing, Role, Section, Sentence, Table, Text, english
+from suffice.report.page.model import Listing, Role, Section, Sentence, Table, Text
 from suffice.report.page.money import money
+from suffice.report.page.phrases import told
 from suffice.report.tables import one_line
 
 if TYPE_CHECKING:
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     from suffice.report.page.given import PageInput
     from suffice.report.page.model import Block
     from suffice.report.page.words import Words
+
+
+_SHOWN: Final = 50  # warnings; the record has all
 
 
 def assumptions_section(given: PageInput, words: Words) -> Section:
@@ -26,14 +31,22 @@ def assumptions_section(given: PageInput, words: Words) -> Section:
         )
     ]
     if demand.margin != 1:
-        told = words.text("assumptions.margin", margin=f"{demand.margin:g}")
-        blocks.append(Sentence(text=told, role=Role.NOTE))
+        asked = words.text("assumptions.margin", margin=f"{demand.margin:g}")
+        blocks.append(Sentence(text=asked, role=Role.NOTE))
     blocks.append(_rests(given, words))
-    warnings = [f"{run.file}: {warning}" for run in given.runs for warning in run.record.warnings]
+    warnings = [_warning(run.file, one, words) for run in given.runs for one in run.record.warnings]
     if warnings:
         blocks.append(Sentence(text=words.text("assumptions.warnings")))
-        blocks.append(Listing(items=tuple(english(one_line(one)) for one in warnings)))
+        blocks.append(Listing(items=tuple(warnings[:_SHOWN])))
+        if len(warnings) > _SHOWN:
+            more = words.text("assumptions.warnings.more", count=f"{len(warnings) - _SHOWN}")
+            blocks.append(Sentence(text=more, role=Role.NOTE))
     return Section(key="assumptions", title=words.text("section.assumptions"), blocks=tuple(blocks))
+
+
+def _warning(file: str, warning: str, words: Words) -> Text:
+    text = told(warning, words)
+    return replace(text, text=words("colon", what=one_line(file), told=text.text))
 
 
 def demand_rows(demand: Demand, words: Words) -> list[tuple[str, Text]]:

@@ -64,6 +64,12 @@ details{{margin:.5rem 0}}
 summary{{cursor:pointer;color:var(--dim)}}
 footer{{margin-top:3rem;border-top:1px solid var(--line);color:var(--dim);font-size:.9rem}}
 {CHART_STYLE}
+@media screen and (min-width:60em){{
+.wide{{font-size:.86rem}}
+.wide td.short:not(.word){{white-space:normal}}
+.wide th,.wide td{{padding-right:.5rem;min-width:3rem}}
+.wide tbody th{{overflow-wrap:anywhere}}
+}}
 @media screen and (max-width:44em){{.lead{{font-size:1.25rem}}h2{{font-size:1.2rem}}}}
 @page{{margin:16mm 14mm}}
 @media print{{

@@ -17,11 +17,11 @@ TEMPLATE: Final = """\
 {% endmacro -%}
 {% macro table(block) -%}
 <div class="scroll" role="group" tabindex="0" aria-label="{{ block.caption.text | line }}">
-<table>
+<table{% if block.header | length > 7 %} class="wide"{% endif %}>
 <caption>{{ text(block.caption) }}</caption>
 <thead><tr>{% for cell in block.header %}<th scope="col">{{ text(cell) }}</th>{% endfor %}</tr></thead>
 <tbody>
-{% for row in block.rows %}<tr>{% for cell in row %}{% if loop.first %}<th scope="row">{{ text(cell) }}</th>{% else %}<td{% if cell.text | length < 24 %} class="short"{% endif %}>{{ text(cell) }}</td>{% endif %}{% endfor %}</tr>
+{% for row in block.rows %}<tr>{% for cell in row %}{% if loop.first %}<th scope="row">{{ text(cell) }}</th>{% else %}<td{% if cell.text | length < 12 %} class="short word"{% elif cell.text | length < 24 %} class="short"{% endif %}>{{ text(cell) }}</td>{% endif %}{% endfor %}</tr>
 {% endfor %}</tbody>
 </table>
 </div>
@@ -53,7 +53,7 @@ TEMPLATE: Final = """\
 {%- if block.kind == "sentence" %}<p class="{{ block.role.value }}">{% if block.label %}<strong>{{ block.label | line }}</strong> {% endif %}{{ text(block.text) }}</p>
 {% elif block.kind == "table" %}{{ table(block.block) }}
 {% elif block.kind == "figures" %}{{ figures(block) }}
-{% elif block.kind == "picture" %}<figure>{{ block.svg }}<figcaption><strong>{{ block.title | line }}.</strong> {{ block.description | line }}</figcaption></figure>
+{% elif block.kind == "picture" %}<figure>{{ block.svg }}<figcaption><strong>{{ block.title | line }}{{ page.marks.stop }}</strong> {{ block.description | line }}</figcaption></figure>
 {% if block.table %}<details open><summary>{{ page.marks.as_table }}</summary>
 {{ table(block.table) }}
 </details>

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Final
 from suffice.decide.quality import KEPT_UNIT
 from suffice.decide.verdict import Grade, plain_grade
 from suffice.decide.wording import headroom_text, is_least
-from suffice.report.page.model import Language, Text, english
+from suffice.report.page import phrases
+from suffice.report.page.model import Language, Text
 from suffice.report.page.quantities import available_text, required_text
 from suffice.report.tables import one_line
 
 if TYPE_CHECKING:
+    from suffice.decide.constraint import Constraint
     from suffice.decide.verdict import GradedConstraint, Verdict
     from suffice.report.page.given import PageInput
     from suffice.report.page.words import Words
@@ -34,9 +36,10 @@ def reasons(given: PageInput, words: Words) -> tuple[Text, ...]:
     told.append(words("why.nothing") if binding is None else grade_sentence(binding, words))
     if evidence is not None:
         told += _marks(given, words)
-        foreign += evidence.disturbance_reasons if evidence.disturbed else ()
+        foreign += evidence.disturbance_reasons if evidence.disturbed and given.disturbance_counts else ()
     told += _not_judged(verdict, words)
-    return (Text(text=words.sentences(told)), *(english(one_line(sentence)) for sentence in foreign))
+    told.append(_undisturbed(given, words))
+    return (Text(text=words.sentences(told)), *(phrases.told(sentence, words) for sentence in foreign))
 
 
 def grade_sentence(item: GradedConstraint, words: Words) -> str:
@@ -48,12 +51,18 @@ def grade_sentence(item: GradedConstraint, words: Words) -> str:
         "why.weakened" if weakened else f"why.{plain}",
         margin="" if constraint.margin == 1 else words("why.margin", factor=f"{constraint.margin:g}"),
         factor=f"{constraint.margin:g}",
-        what=words.constraint(constraint),
-        available=available_text(constraint, words),
+        told=_standing(constraint, words),
         required=required_text(constraint, words),
         headroom=_headroom(item, words),
         grade=words.grade(plain),
     )
+
+
+def _standing(constraint: Constraint, words: Words) -> str:
+    what = words.constraint(constraint)
+    if constraint.available is None:
+        return words("why.unknown", what=what)
+    return words("why.known", what=what, available=available_text(constraint, words))
 
 
 def _headroom(item: GradedConstraint, words: Words) -> str:
@@ -84,7 +93,7 @@ def _marks(given: PageInput, words: Words) -> list[str]:
     if run is None:
         return []
     evidence, told = run.evidence, []
-    if evidence.disturbed is not False:
+    if evidence.disturbed is not False and given.disturbance_counts:
         told.append(words("why.busy" if evidence.disturbed else "why.busy.unknown"))
     if evidence.engine_lower_bound:
         told.append(words("why.build"))
@@ -92,6 +101,21 @@ def _marks(given: PageInput, words: Words) -> list[str]:
     if any(one is not None and not one.interval_known for one in available):
         told.append(words("why.plain"))
     return told
+
+
+def _undisturbed(given: PageInput, words: Words) -> str:
+    """What the verdict says of the machine when nobody disturbs it; "" where there is nothing to say."""
+    verdict, run = given.decision.verdict, given.chosen
+    quiet = verdict.undisturbed
+    if quiet is None or run is None:
+        return ""
+    if quiet.verdict == verdict.verdict:
+        if not given.disturbance_counts:
+            return words("why.undisturbed.counts")
+        return words("why.undisturbed.same") if run.evidence.disturbed else ""
+    binding = next((item for item in quiet.constraints if item.constraint.name == quiet.binding), None)
+    told = words("why.nothing") if binding is None else grade_sentence(binding, words)
+    return words("why.undisturbed.other", verdict=quiet.verdict, told=told)
 
 
 def _not_judged(verdict: Verdict, words: Words) -> list[str]:

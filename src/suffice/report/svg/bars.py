@@ -25,6 +25,7 @@ _MOST_MEDIANS: Final = 5.0  # a cost of so many times the median is cut: others 
 _TICK_EVERY: Final = 60.0
 _ARROW: Final = 7.0
 _BEYOND: Final = 3.0  # pixels by which lines stand out above and below a bar
+_ABOVE_BAR: Final = 8.0  # of the text's line over a bar: what hangs below it keeps clear of those lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +156,7 @@ class _Board:
             if bar.margin is not None and bar.margin != 1:
                 x = self._scale.at(bar.margin)
                 self.canvas.line(x, top - _BEYOND, x, bottom + _BEYOND, WITH_MARGIN)
-            self._write(bar, top - 6)
+            self._write(bar, top - _ABOVE_BAR)
 
     def _bar_span(self, number: int) -> tuple[float, float]:
         top = self._top + self._row_pixels * (number + 1) - _BAR_PIXELS - _BELOW_BAR
@@ -192,7 +193,9 @@ class _Board:
     def _draw_axis(self, axis: Axis) -> None:
         for tick, label in zip(self._scale.ticks, self._scale.labels, strict=True):
             x = self._scale.at(tick)
-            self.canvas.line(x, self._top + 4, x, self._bottom, GRID)
+            for number in range(len(self._bars)):  # between the texts, as lines of limits are
+                top, bottom = self._bar_span(number)
+                self.canvas.line(x, top - _BEYOND, x, bottom + _BEYOND, GRID)
             self.canvas.text(label, x, self._bottom + LINE_PIXELS - 3, anchor="middle")
         left, right = self._scale.start, self._scale.end
         self.canvas.line(left, self._bottom, right, self._bottom, FRAME)

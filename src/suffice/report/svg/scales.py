@@ -135,6 +135,8 @@ def _number(value: float, step: float, largest: float) -> str:
 def _decade(value: float, largest: float) -> str:
     """A tick of a log axis: 1, 10, 100, 1000, or 1k where the axis goes on to 100k."""
     factor, prefix = next((one for one in _PREFIXES if value >= one[0] and largest > _FROM_PREFIX), (1, ""))
+    if not prefix and KILO <= value < MEGA:
+        return f"{value:.0f}"
     return f"{value / factor:.4g}{prefix}" if value / factor < KILO or not prefix else f"{value:.4g}"
 
 
