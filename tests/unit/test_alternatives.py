@@ -31,6 +31,7 @@ from suffice.units import GIB
 
 if TYPE_CHECKING:
     from suffice.decide.evidence import MachineEvidence
+    from suffice.model.shape import ModelShape
 
 REFERENCE = "llama-3.1-70b:q4_k_m"
 MODEL = resolve_model(REFERENCE)
@@ -287,6 +288,14 @@ def test_a_shape_that_several_models_share_is_told_by_its_name() -> None:
         assert known_of(resolve_model(f"{name}:q4_k_m")).stem == name
 
 
+def _with_header(reference: str, monkeypatch: pytest.MonkeyPatch) -> ModelShape:
+    """The shape of a file that is not there, whose header is the catalogue's."""
+    model = resolve_model(reference)
+    assert isinstance(model, ShapeModel)
+    monkeypatch.setattr("suffice.loaders.alternatives_chains.read_gguf_header", lambda _: model.header)
+    return model.shape
+
+
 @pytest.mark.parametrize(
     ("file", "recipe"),
     [
@@ -295,9 +304,9 @@ def test_a_shape_that_several_models_share_is_told_by_its_name() -> None:
         ("llama-3.1-70b.gguf", "q4_k_m"),
     ],
 )
-def test_a_file_is_known_by_its_shape_and_its_name(file: str, recipe: str) -> None:
+def test_a_file_is_known_by_its_shape_and_its_name(file: str, recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its shape has an entry, its name says which and how it is quantized; other models are offered under the same recipe."""
-    model = ModelFile(path=Path(file), parts=(), shape=resolve_model(f"llama-3.1-70b:{recipe}").shape)
+    model = ModelFile(path=Path(file), parts=(), shape=_with_header(f"llama-3.1-70b:{recipe}", monkeypatch))
 
     known = known_of(model)
     found = alternatives_for(NEED, model, shipped(), today=TODAY)
@@ -308,9 +317,9 @@ def test_a_file_is_known_by_its_shape_and_its_name(file: str, recipe: str) -> No
     assert {item.model for item in found.of_kind(AlternativeKind.GPU)} == {file}
 
 
-def test_a_tuned_model_is_not_taken_for_what_it_was_tuned_from() -> None:
+def test_a_tuned_model_is_not_taken_for_what_it_was_tuned_from(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of another name with the shape of an 8B has that shape's bytes, and no API is offered as if it served it."""
-    shape = replace(resolve_model("llama-3.1-8b:q4_k_m").shape, name="Our Own")
+    shape = replace(_with_header("llama-3.1-8b:q4_k_m", monkeypatch), name="Our Own")
     ours = ModelFile(path=Path("ours-q4_k_m.gguf"), parts=(), shape=shape)
 
     found = alternatives_for(NEED, ours, shipped(), today=TODAY)

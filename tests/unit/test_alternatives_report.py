@@ -123,9 +123,17 @@ def test_what_is_right_instead_of_tensor_split_is_said(found: Alternatives) -> N
         assert "rpc-server" in text
         assert "private network" in text
     assert "--rpc HOST:PORT" in TENSOR_SPLIT_NOTE
-    server, main = rpc_commands(RpcChain(machines=3, n_embd=8192, n_vocab=128_256), 80, "llama-3.1-70b:q4_k_m")
+    server, main = rpc_commands(
+        RpcChain(machines=3, n_embd=8192, n_vocab=128_256),
+        80,
+        "llama-3.1-70b:q4_k_m",
+        context_tokens=8000,
+        streams=3,
+        kv_type="q8_0",
+    )
     assert server.startswith("rpc-server -H PRIVATE_ADDRESS -p 50052")
     assert "--rpc HOST2:50052,HOST3:50052 -ngl 54" in main
+    assert " -c 24576 -np 3 -ctk q8_0 -ctv q8_0 -cram 0 " in main  # three of 8,192, and not the model's 131,072
     assert "--tensor-split" not in main
 
 

@@ -19,6 +19,7 @@ from suffice.deploy.server_args import Home, Hosted, load_mode, server_arguments
 from suffice.deploy.setting import Origin
 from suffice.errors import UsageError
 from suffice.model.demand import single_stream_need
+from suffice.model.vision import ImageLoad
 from suffice.records.schema import KvLayers, ServicePass, ServiceRecord
 from suffice.units import GIB, GIGA, KILO, MIB
 
@@ -140,6 +141,18 @@ def test_memory_by_arithmetic_where_nothing_was_seen() -> None:
     assert "arithmetic" in choice.memory.needed.why
 
 
+def test_images_bring_their_encoder() -> None:
+    """1 GiB of it is in the memory, and its file has to be given by hand, which is said."""
+    images = ImageLoad(per_request=1, tokens_each=20, encoder_flop_each=1e9, encoder_bytes=float(GIB), source="stated")
+    plain, choice = chosen(), chosen(demand=chat_demand(images=images))
+    assert plain.memory is not None
+    assert choice.memory is not None
+
+    assert choice.memory.needed.value - plain.memory.needed.value == GIB
+    assert any("--mmproj" in note for note in choice.notes)
+    assert not any("--mmproj" in note for note in plain.notes)
+
+
 def test_memory_that_nobody_knows_is_no_limit() -> None:
     """A record without the model's bytes gives no limit, and says so."""
     record = deployable()
@@ -208,6 +221,8 @@ def test_engines_side_by_side_have_a_port_each() -> None:
     assert [(place.node, place.port) for place in choice.places] == [(0, 9000), (1, 9001)]
     assert choice.memory is not None
     assert choice.memory.usable_bytes == 8 * GIB
+    with pytest.raises(UsageError, match="--port 65535: 2 engines"):
+        chosen(replace(record, measurement=replace(record.measurement, service=service)), asked=Asked(port=65535))
 
 
 def test_a_gpu_is_used_as_measured() -> None:
@@ -243,3 +258,18 @@ def test_what_is_not_enough_is_noted() -> None:
 
     assert choice.grade is Grade.NOT_ENOUGH
     assert any("not shown to be enough" in note for note in choice.notes)
+
+
+def test_another_system_is_told() -> None:
+    """On macOS there is no systemd, and containers have no GPU: only the script serves as measured there."""
+    of = [chosen(replace(deployable(), environment={"os": system})).notes for system in ("Darwin", "Linux")]
+
+    assert any("the record is of macOS" in note for note in of[0])
+    assert not any("the record is of" in note for note in of[1])
+
+
+def test_a_gpu_has_no_limit_for_a_reason_of_its_own() -> None:
+    """Not that the record were silent: the weights are elsewhere."""
+    notes = chosen(deployable(device_kind="gpu", settings=settings(n_gpu_layers=33))).notes
+
+    assert any(note.startswith("the layers were on a GPU: ") for note in notes)

@@ -105,6 +105,18 @@ def test_the_folder_is_no_file(inputs: list[str]) -> None:
         call([*inputs, "--out", inputs[0]])
 
 
+def test_a_folder_that_cannot_be_is_a_sentence(inputs: list[str], tmp_path: Path) -> None:
+    """A name that no file system takes, and a link that leads nowhere."""
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+
+    with pytest.raises(UsageError, match="--out cannot be used: File name too long"):
+        call([*inputs, "--out", str(tmp_path / ("x" * 300))])
+    with pytest.raises(UsageError, match="leads nowhere"):
+        call([*inputs, "--out", str(tmp_path / "link")])
+    with pytest.raises(UsageError, match="is a folder; give the path of the GGUF file"):
+        call([*inputs, "--model-path", "/srv/models/"])
+
+
 def test_a_machine_that_is_not_enough_exits_with_1(inputs: list[str], tmp_path: Path) -> None:
     """The files are there all the same; with somebody beside it who takes what it does not hold, it is 0."""
     (tmp_path / "demand.toml").write_text(_DEMAND.replace("5.0", "500.0"), encoding="utf-8")

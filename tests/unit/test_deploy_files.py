@@ -17,7 +17,7 @@ from helpers.deployments import HOSTILE_PATHS, HOSTILE_TEXT, chat_demand, chosen
 from suffice.deploy.choice import Asked, Candidate, GpuServer, OtherServer
 from suffice.deploy.document import deployment_document, deployment_text
 from suffice.deploy.files import files_for
-from suffice.deploy.setting import Origin, stated
+from suffice.deploy.setting import Origin, Setting, stated
 from suffice.errors import UsageError
 from suffice.records.schema import ServicePass, ServiceRecord
 from suffice.units import GIB
@@ -351,3 +351,65 @@ def test_text_and_document_agree_with_the_files() -> None:
     assert document["gpu"]["slots"] == 9
     assert all(f"==== {name}" in text for name in files)
     assert "Nothing was written" in text
+
+
+@pytest.mark.parametrize("context", [256, 512, 4096])
+def test_the_warm_up_fits_a_slot(context: int) -> None:
+    """A demand without prompts: 512 words, and fewer where a slot holds fewer, since a server refuses what it cannot hold."""
+    demand = chat_demand(prompt_tokens=None, output_tokens=None, context_tokens=context)
+    found = re.search(r"^words=(\d+)", files_for(chosen(demand=demand))["check-and-warm-up.sh"], re.MULTILINE)
+
+    assert found is not None
+    assert int(found[1]) == min(512, context - 64)
+
+
+def test_a_claim_that_several_read_can_be_written_once() -> None:
+    """ReadOnlyMany could never be given the model."""
+    several = replace(everything(), machines=Setting(value=3, origin=Origin.SIMULATED, why="a test"))
+
+    assert "ReadWriteMany" in files_for(several)["kubernetes.yaml"]
+    assert "ReadOnlyMany" not in files_for(several)["kubernetes.yaml"]
+
+
+@pytest.mark.parametrize(("logical", "physical", "is_told"), [(16, 8, True), (8, 8, False), (2, 1, False)])
+def test_cores_of_two_hardware_threads_are_told(logical: int, physical: int, is_told: bool) -> None:  # noqa: FBT001  # a case
+    """Two threads had two cores of eight; the static policy gives two CPUs as one core. On one core they shared it already."""
+    record = replace(deployable(), environment={"logical_cpus": logical, "physical_cores": physical})
+    manifest = files_for(chosen(record))["kubernetes.yaml"]
+
+    assert ("static CPU policy grants for 4 CPUs" in manifest) is is_told
+
+
+def test_the_script_asks_for_the_lock_that_it_uses() -> None:
+    """Without it llama-server only warns that it could not lock, and goes on; where nothing is locked nothing is asked for."""
+    locked, loose = everything(), chosen(replace(deployable(), memory_usable_bytes=1))
+
+    assert "mlock" in files_for(locked)["llama-server.sh"]
+    assert "ulimit -l unlimited" in files_for(locked)["llama-server.sh"]
+    assert "ulimit" not in files_for(loose)["llama-server.sh"]
+
+
+@pytest.mark.parametrize(
+    ("target", "base"),
+    [
+        ("http://10.0.0.5:8000", "http://10.0.0.5:8000/v1"),
+        ("http://10.0.0.5:8000/", "http://10.0.0.5:8000/v1"),
+        ("https://[::1]:8000", "https://[::1]:8000/v1"),
+        ("http://10.0.0.5:8000/v1", "http://10.0.0.5:8000/v1"),
+        ("https://proxy/llm/v1", "https://proxy/llm/v1"),
+    ],
+)
+def test_an_address_without_a_path_is_of_v1(target: str, base: str) -> None:
+    """LiteLLM adds /chat/completions to what stands there, which is nowhere without /v1."""
+    asked = Asked(other=OtherServer(target=target, key_variable="KEY"))
+    document = yaml.safe_load(files_for(chosen(asked=asked))["litellm.yaml"])
+
+    assert document["model_list"][-1]["litellm_params"]["api_base"] == base
+
+
+def test_what_pip_installs_may_be_a_repository() -> None:
+    """An extra stands before the @ of an address, so that the whole of it is the variable."""
+    task = files_for(everything())["sky-measure.yaml"]
+
+    assert 'SUFFICE_SOURCE: "suffice[native]"' in task
+    assert 'pip install --quiet "$SUFFICE_SOURCE"' in task

@@ -7,11 +7,29 @@ from itertools import pairwise
 import pytest
 
 from suffice.loaders.reference import resolve_model
-from suffice.model.rpc import FAST_NETWORK, SLOW_NETWORK, Network, RpcChain, fewest_machines, largest_part_bytes
-from suffice.model.weights import WeightUse
+from suffice.loaders.shape_model import ShapeModel
+from suffice.model.rpc import (
+    FAST_NETWORK,
+    SLOW_NETWORK,
+    LayerBytes,
+    Network,
+    RpcChain,
+    fewest_machines,
+    largest_part_bytes,
+    layer_bytes,
+    needed_by_count,
+    part_bytes,
+)
 from suffice.units import GIB
 
 MODEL = resolve_model("llama-3.1-70b:q4_k_m").shape
+
+
+def laid_out(reference: str, cache_bytes: float, context_tokens: int = 8192) -> LayerBytes:
+    """A model of the catalogue, layer by layer."""
+    model = resolve_model(reference)
+    assert isinstance(model, ShapeModel)
+    return layer_bytes(model.header, model.shape, cache_bytes=cache_bytes, context_tokens=context_tokens)
 
 
 def chain(machines: int) -> RpcChain:
@@ -62,27 +80,68 @@ def test_memory_adds_up() -> None:
     """The fullest of n machines holds less than the whole, at least its nth part, and all n of them together hold it."""
     cache = 2.5 * GIB
     whole = MODEL.tensor_bytes + cache
-    parts = [largest_part_bytes(MODEL, machines, cache) for machines in range(2, 9)]
+    sizes = laid_out("llama-3.1-70b:q4_k_m", cache)
+    parts = [largest_part_bytes(sizes, machines) for machines in range(2, 9)]
 
     assert all(later < earlier for earlier, later in pairwise([whole, *parts]))
     assert all(part * machines >= whole for machines, part in enumerate(parts, start=2))
 
 
-def test_layers_are_dealt_out_whole() -> None:
-    """Over three machines one has 27 of 80 layers, and beside them the larger of embedding and head."""
-    ends = {
-        use: sum(group.n_bytes for group in MODEL.weights if group.use is use)
-        for use in (WeightUse.LOOKUP, WeightUse.HEAD)
-    }
-    layers = MODEL.tensor_bytes - sum(ends.values())
+def test_layers_are_dealt_out_as_llama_cpp_does() -> None:
+    """88 layers over four: 22 stay; of 66 and the head each of three servers takes 23, 22 and 21 with the head, so that one has more than 22."""
+    sizes = LayerBytes(layers=(10.0,) * 88, first=3.0, last=4.0)
 
-    assert largest_part_bytes(MODEL, 3, 80.0) == pytest.approx(27 / 80 * (layers + 80) + ends[WeightUse.HEAD])
+    assert part_bytes(sizes, 4) == (223.0, 230.0, 220.0, 214.0)
+    assert largest_part_bytes(sizes, 4) == 230.0
+
+
+def test_layers_with_more_bits_are_counted_where_they_are() -> None:
+    """Q4_K_M gives the first eighth of the layers more bits: the main machine of eight holds more than an even share, and nothing is lost."""
+    sizes = laid_out("mistral-large-123b:q4_k_m", 0.0)
+    parts = part_bytes(sizes, 8)
+
+    assert sizes.layers[0] > min(sizes.layers)
+    assert max(parts) == parts[0] > 1.03 * 11 / 88 * sum(sizes.layers)
+    assert sum(parts) == pytest.approx(sum(sizes.layers) + sizes.first + sizes.last)
+
+
+def test_an_embedding_that_doubles_as_the_head_lies_at_both_ends() -> None:
+    """Gemma 3 has one matrix for both: the main machine looks tokens up in it, the last server multiplies with it."""
+    sizes = laid_out("gemma-3-27b:q4_k_m", 0.0)
+
+    assert 0 < sizes.first < sizes.last
+
+
+def test_the_cache_lies_where_attention_sees_everything() -> None:
+    """Gemma 3 at 131,072 tokens: each sixth layer keeps all of them, the others 1,536 cells of their window."""
+    cache = 1e9
+    bare, full = laid_out("gemma-3-27b:q4_k_m", 0.0), laid_out("gemma-3-27b:q4_k_m", cache, 131_072)
+    kept = [more - less for less, more in zip(bare.layers, full.layers, strict=True)]
+
+    assert sum(kept) == pytest.approx(cache)
+    assert kept[5] / kept[0] == pytest.approx(131_072 / 1536)
+
+
+def test_a_layer_without_attention_has_no_cache() -> None:
+    """Qwen3-Next has attention in each fourth layer; the others have a state of their own."""
+    bare, full = laid_out("qwen3-next-80b-a3b:q4_k_m", 0.0), laid_out("qwen3-next-80b-a3b:q4_k_m", 1e9)
+
+    assert [more > less for less, more in zip(bare.layers, full.layers, strict=True)] == [
+        False,
+        False,
+        False,
+        True,
+    ] * 12
 
 
 @pytest.mark.parametrize(("usable_gib", "machines"), [(42.0, 1), (31.0, 2), (15.0, 3), (3.0, None)])
 def test_as_few_machines_as_hold_it(usable_gib: float, machines: int | None) -> None:
     """39.8 GiB: one of 42, two of 31, three of 15; of 3 GiB not even eight."""
-    assert fewest_machines(MODEL, 0.23 * GIB, usable_gib * GIB, 8) == machines
+    cache = 0.23 * GIB
+    needed = needed_by_count(laid_out("llama-3.1-70b:q4_k_m", cache), MODEL.tensor_bytes + cache, 8)
+
+    assert len(needed) == 8
+    assert fewest_machines(needed, usable_gib * GIB) == machines
 
 
 @pytest.mark.parametrize("machines", [1, 18])

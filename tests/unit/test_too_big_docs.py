@@ -16,9 +16,10 @@ from suffice.decide.quantity import Quantity
 from suffice.loaders.alternatives import alternatives_for
 from suffice.loaders.alternatives_models import LADDER
 from suffice.loaders.reference import resolve_model
+from suffice.loaders.shape_model import ShapeModel
 from suffice.model.basis import Basis
 from suffice.model.demand import single_stream_need
-from suffice.model.rpc import FAST_NETWORK, MAX_RPC_SERVERS, SLOW_NETWORK, RpcChain, largest_part_bytes
+from suffice.model.rpc import FAST_NETWORK, MAX_RPC_SERVERS, SLOW_NETWORK, RpcChain, largest_part_bytes, layer_bytes
 from suffice.report.alternatives import alternatives_markdown
 from suffice.units import GIB, GIGA, MILLISECONDS_PER_SECOND
 
@@ -26,6 +27,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "too-big.md").read_text(encoding="u
 CONTEXT = 8192
 MODEL = resolve_model("llama-3.1-70b:q4_k_m")
 CACHE = MODEL.shape.kv_cache_bytes(CONTEXT) or 0.0
+assert isinstance(MODEL, ShapeModel)
+SIZES = layer_bytes(MODEL.header, MODEL.shape, cache_bytes=CACHE, context_tokens=CONTEXT)
 
 
 def rows(first: str) -> list[list[str]]:
@@ -84,7 +87,7 @@ def test_what_a_chain_costs(row: list[str]) -> None:
     rate = chained(Quantity(point=2.5, low=2.5, high=2.5, basis=Basis.PREDICTED), fast_s, slow_s)
 
     assert row[1:] == [
-        gib(largest_part_bytes(MODEL.shape, machines, CACHE)),
+        gib(largest_part_bytes(SIZES, machines)),
         str(shared.crossings),
         f"{shared.pass_bytes():,}",
         str(shared.servers),
@@ -116,7 +119,9 @@ def test_a_fast_model_loses_a_fifth_to_a_slow_network() -> None:
 
 def test_the_commands_are_those_that_are_printed() -> None:
     """Word for word."""
-    for command in rpc_commands(chain(3), MODEL.shape.n_layer, "llama-3.1-70b:q4_k_m"):
+    for command in rpc_commands(
+        chain(3), MODEL.shape.n_layer, "llama-3.1-70b:q4_k_m", context_tokens=CONTEXT, streams=1
+    ):
         assert f"\n{command}\n" in PAGE
     kept = MODEL.shape.n_layer + 1 - chain(3).layers_offloaded(MODEL.shape.n_layer)
     assert f"of three machines it keeps {kept} of the {MODEL.shape.n_layer} layers" in PAGE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import pytest
 from helpers.records import run_record
 from suffice.catalogue.catalogue import shipped
 from suffice.catalogue.entries import Price
-from suffice.cli.plan_training import plan_training
+from suffice.cli.plan_training import plan_training, refuse_serving_options
 from suffice.decide.evidence import evidence_from
 from suffice.decide.training import (
     ANY_UTILISATION,
@@ -30,7 +31,7 @@ from suffice.loaders.reference import resolve_model
 from suffice.loaders.shape_model import ShapeModel
 from suffice.loaders.training_plan import plan_of_training
 from suffice.model.kv_cache import KvLayout
-from suffice.model.training import Method, TrainingDemand, TrainingKind
+from suffice.model.training import LoraTargets, Method, TrainingDemand, TrainingKind
 from suffice.model.training_work import training_shape
 from suffice.report.training import training_document, training_markdown, training_text
 from suffice.units import GIB, GIGA, SECONDS_PER_HOUR, TERA
@@ -330,6 +331,19 @@ def test_text_and_markdown_show_the_same_figures() -> None:
         assert "41,943,040 trained" in text
 
 
+def test_every_price_that_is_shown_has_its_source() -> None:
+    """By a number behind its date, and each number stands once below, in text and in Markdown."""
+    found = plan()
+    sources = list(dict.fromkeys(one.cost.price.source for one in found.options[:20] if one.cost is not None))
+
+    for text in (training_text(found, LORA), training_markdown(found, LORA).replace("\\", "")):
+        rows = [line for line in text.splitlines() if " USD " in line and "GiB of" in line]
+        assert len(rows) >= 10
+        assert all(re.search(r"20[0-9-]{2,8} \[[0-9]+\]", row) for row in rows)
+        for number, source in enumerate(sources, start=1):
+            assert sum(line.startswith(f"[{number}] {source[:20]}") for line in text.splitlines()) == 1
+
+
 def test_the_machine_at_hand_is_shown_wherever_it_stands() -> None:
     """It is behind all that would do, and still what a reader asks about first."""
     found = plan(runs=(_measured(),))
@@ -373,6 +387,55 @@ def test_a_file_that_ends_in_json_is_the_document(tmp_path: Path, capsys: pytest
     plan_training(LORA, model(), shipped(), (), json_output=True, out=out)
 
     assert json.loads(out.read_text(encoding="utf-8")) == json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("each", "sequence", "words"),
+    [
+        (600.0, 2048, ("packed into sequences of 2,048", "3.41 times the work")),
+        (4000.0, 2048, ("are cut into sequences of 2,048",)),
+        (None, 200_000, ("longer than the 131,072 that the model was made for",)),
+    ],
+)
+def test_what_the_length_of_sequences_means_is_said(each: float | None, sequence: int, words: tuple[str, ...]) -> None:
+    """Padding would be 2048 / 600 times the work; what is cut is not seen; beyond its context a model may not learn."""
+    notes = " ".join(plan(replace(LORA, tokens_per_example=each, sequence_tokens=sequence)).notes)
+
+    assert all(part in notes for part in words)
+
+
+def test_sequences_that_fit_need_no_word() -> None:
+    """As long as an example, and within the model's context."""
+    assert "sequences of" not in " ".join(plan(replace(LORA, tokens_per_example=2048.0)).notes).lower()
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        ("llama-3.1-8b", {"lora_rank": 65536}, "lora_rank = 65536 is more than the width"),
+        ("deepseek-v3", {"lora_targets": LoraTargets.QUERY_VALUE}, 'write "attention" or "all"'),
+    ],
+)
+def test_adapters_that_have_no_place_are_refused(name: str, changes: dict[str, Any], words: str) -> None:
+    """Wider than the model, or on matrices that latent attention does not have: that is no cheap training of nothing."""
+    with pytest.raises(UsageError, match=words):
+        plan_of_training(replace(LORA, **changes), resolve_model(f"{name}:bf16"), shipped())
+
+
+def test_a_margin_of_the_command_line_wins(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is shown, and judged with."""
+    plan_training(LORA, resolve_model("llama-3.1-8b:bf16"), shipped(), (), json_output=False, margin=3.0)
+
+    assert "margin 3 on time" in capsys.readouterr().out
+
+
+def test_options_of_serving_are_refused() -> None:
+    """To leave them aside would answer another question; what was not given is no matter."""
+    with pytest.raises(UsageError, match="--kind, --rate: about serving"):
+        refuse_serving_options(
+            {"--kind": ("api",), "--rate": ["EUR=1USD"], "--chart": None, "--region": (), "--all": False}
+        )
+    refuse_serving_options({"--kind": None, "--everything": False})
 
 
 def test_a_model_whose_work_is_not_known_is_refused() -> None:

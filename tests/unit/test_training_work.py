@@ -232,6 +232,22 @@ def test_several_devices_share_states_and_not_activations() -> None:
     assert (one.gathered.low, eight.gathered.low) == (0, 2 * 2 * llama.layers[0].elements)
 
 
+def test_what_lies_whole_on_each_device() -> None:
+    """Two layers of 218,112,000 at least; at most embedding and head (1,050,939,456) and the gradients of a layer too; 2 bytes each."""
+    whole = training_memory(shape("llama-3.1-8b"), finetune(), checkpointing=True, devices=8).gathered
+    thin = training_memory(shape("llama-3.1-8b"), finetune(Method.LORA, rank=8), checkpointing=True, devices=8).gathered
+
+    assert (whole.low, whole.high) == (2 * 2 * 218_112_000, 2 * (3 * 218_112_000 + 1_050_939_456))
+    assert (thin.low, thin.high) == (whole.low, whole.high - 2 * 218_112_000)
+
+
+def test_a_gate_in_the_same_matrix_is_kept_as_well() -> None:
+    """Phi 3: 9216 of q, k, v, two norms of 3072, 3072 into and out of the output product, 16384 of gate and up, 2 x 8192 behind them, 3072 out."""
+    kept = {layer.kept for layer in shape("phi-3.5-mini").layers}
+
+    assert kept == {9216 + 2 * 3072 + 2 * 3072 + 16384 + 2 * 8192 + 3072}
+
+
 def test_what_is_not_known_is_none() -> None:
     """A model whose attention suffice does not know has no operations, and no guess."""
     known = shape("llama-2-7b")

@@ -18,8 +18,7 @@ def check_folder(folder: Path, files: Mapping[str, str], *, force: bool, inputs:
     Raises:
         UsageError: a file is there and --force is not given, or it is one that the command read, or the folder is a file.
     """
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--out {folder} is a file; give the name of a folder")
+    _check_is_folder(folder)
     read = {path.resolve() for path in inputs}
     for name in files:
         path = folder / name
@@ -30,6 +29,17 @@ def check_folder(folder: Path, files: Mapping[str, str], *, force: bool, inputs:
                 raise UsageError(f"{path} is there already; give --force to replace it, or another folder")
             if not path.is_file():
                 raise UsageError(f"{path} is no file; remove it or give another folder")
+
+
+def _check_is_folder(folder: Path) -> None:
+    """The folder is one, or can become one."""
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise UsageError(f"--out {folder} is a file; give the name of a folder")
+        if folder.is_symlink() and not folder.exists():
+            raise UsageError(f"--out {folder} is a link that leads nowhere; give the name of a folder")
+    except OSError as error:
+        raise UsageError(f"--out cannot be used: {error.strerror or error}; give another folder") from error
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> Mapping[str, Path]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from suffice.errors import UsageError
 
 if TYPE_CHECKING:
     from suffice.catalogue.catalogue import Catalogue
@@ -26,6 +29,7 @@ def plan_training(
     json_output: bool,
     out: Path | None = None,
     max_machines: int | None = None,
+    margin: float | None = None,
 ) -> int:
     """Print the plan of a training; the exit code of the command: 0 where an option is enough, 1 where none is, 3 where that is open.
 
@@ -37,9 +41,10 @@ def plan_training(
         json_output: print one JSON document instead of text.
         out: a file for the plan, Markdown, or JSON where its name ends so; None: none.
         max_machines: of a kind that are tried; None: our default.
+        margin: on time, from the command line, which wins; None: that of the demand.
 
     Raises:
-        UsageError: the operations of the model are not known.
+        UsageError: the operations of the model are not known, or it has no place for such adapters.
         OutputError: the file could not be written.
     """
     from suffice.cli.output import print_json, print_text
@@ -48,6 +53,7 @@ def plan_training(
     from suffice.report.json_values import json_text
     from suffice.report.training import training_document, training_markdown, training_text
 
+    demand = demand if margin is None else replace(demand, margin=margin)
     plan = plan_of_training(
         demand, model, catalogue, runs, max_machines=MOST_MACHINES if max_machines is None else max_machines
     )
@@ -60,3 +66,20 @@ def plan_training(
     else:
         print_text(training_text(plan, demand))
     return _EXIT_CODES[plan.grade.value]
+
+
+def refuse_serving_options(given: Mapping[str, object]) -> None:
+    """Refuse options of `suffice plan` that are about serving: to leave them aside would be to answer another question.
+
+    Args:
+        given: flag -> what was given; None, False and what is empty was not.
+
+    Raises:
+        UsageError: one of them was.
+    """
+    others = [flag for flag, value in given.items() if value not in (None, False, (), [])]
+    if others:
+        raise UsageError(
+            f"{', '.join(others)}: about serving, and this demand is of a training, which takes --model, --run, --max-machines, --margin, "
+            "--catalog, --out and --json; leave it out"
+        )

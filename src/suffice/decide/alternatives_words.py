@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +33,7 @@ PRICES_NOTE: Final = "List prices on demand, for 730 hours a month, or those of 
 GENERAL_NOTES: Final = (TENSOR_SPLIT_NOTE, RPC_SPEED_NOTE, RPC_SAFETY_NOTE, QUALITY_NOTE, PRICES_NOTE)
 _REFERENCE: Final = "http://REFERENCE:8000/v1"  # too big to be asked here
 _PORT: Final = 50052  # rpc-server's own
+_CONTEXT_STEP_TOKENS: Final = 256  # llama.cpp rounds the context of a sequence up to a multiple of it
 _PLAIN: Final = re.compile(r"[\w./:@+-]+", re.ASCII)
 
 
@@ -104,18 +106,27 @@ def file_name(model: str) -> str:
     return name if name.lower().endswith(".gguf") else f"{name.replace(':', '-')}.gguf"
 
 
-def rpc_commands(chain: RpcChain, n_layer: int, model: str) -> tuple[str, str]:
-    """What to run on each server, and on the main machine."""
+def rpc_commands(
+    chain: RpcChain, n_layer: int, model: str, *, context_tokens: int, streams: int, kv_type: str = "f16"
+) -> tuple[str, str]:
+    """What to run on each server, and on the main machine.
+
+    The context is stated: by default llama-server takes all that the model was made for, whose cache no machine of the chain was chosen for; and
+    it keeps up to 8 GiB of old prompts (`-cram`).
+    """
+    each = math.ceil(context_tokens / _CONTEXT_STEP_TOKENS) * _CONTEXT_STEP_TOKENS
+    cache = "" if kv_type == "f16" else f" -ctk {quoted(kv_type)} -ctv {quoted(kv_type)}"
     hosts = ",".join(f"HOST{number}:{_PORT}" for number in range(2, chain.machines + 1))
-    return (
-        f"rpc-server -H PRIVATE_ADDRESS -p {_PORT} -t CORES -c",
-        f"llama-server -m {quoted(file_name(model))} --rpc {hosts} -ngl {chain.layers_offloaded(n_layer)} -t CORES",
+    main = (
+        f"llama-server -m {quoted(file_name(model))} --rpc {hosts} -ngl {chain.layers_offloaded(n_layer)} "
+        f"-c {streams * each} -np {streams}{cache} -cram 0 -t CORES"
     )
+    return f"rpc-server -H PRIVATE_ADDRESS -p {_PORT} -t CORES -c", main
 
 
-def rpc_checks(chain: RpcChain, n_layer: int, model: str) -> tuple[Check, ...]:
-    """The network, and the chain itself."""
-    server, main = rpc_commands(chain, n_layer, model)
+def rpc_checks(chain: RpcChain, commands: tuple[str, str]) -> tuple[Check, ...]:
+    """The network, and the chain itself by :func:`rpc_commands`."""
+    server, main = commands
     others = "the other machine" if chain.servers == 1 else f"each of the {chain.servers} other machines"
     return (
         Check(

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from suffice.decide.evidence import evidence_from
-from suffice.decide.verdict import Grade
 from suffice.deploy.memory import MemoryPlan, memory_plan
+from suffice.deploy.notes import deployment_notes
 from suffice.deploy.quote import check_text, slug
 from suffice.deploy.server_settings import ServerSettings, server_settings
 from suffice.deploy.setting import Setting, computed, default, simulated, stated
 from suffice.errors import UsageError
-from suffice.units import GIB
 
 if TYPE_CHECKING:
-    from suffice.decide.verdict import Verdict
+    from suffice.decide.verdict import Grade, Verdict
     from suffice.model.demand import Demand
     from suffice.records.schema import RunRecord
 
 DEFAULT_PORT: Final = 8080
+_MOST_PORT: Final = 65535
 SERVER_PROGRAM: Final = "/usr/local/bin/llama-server"
 CPU_IMAGE: Final = "ghcr.io/ggml-org/llama.cpp:server"
 GPU_IMAGE: Final = "ghcr.io/ggml-org/llama.cpp:server-cuda"
@@ -28,6 +28,7 @@ _LEAST_START_S: Final = 120
 _SLOWER_START: Final = 10  # a disk may be so many times slower than when it was measured
 _WARM_UP_TOKENS: Final = 512
 _MOST_WARM_UP_TOKENS: Final = 4096
+_WARM_UP_ROOM: Final = 64  # of the context that is left to the marks of a prompt and the answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +187,8 @@ def choose(demand: Demand, record: RunRecord, verdict: Verdict, asked: Asked | N
     asked = asked or Asked()
     evidence = evidence_from(record)
     settings = server_settings(demand, record, verdict)
-    memory = memory_plan(record, evidence, settings, demand.memory_bytes)
+    encoder_bytes = 0.0 if demand.images is None else demand.images.encoder_bytes or 0.0
+    memory = memory_plan(record, evidence, settings, demand.memory_bytes, encoder_bytes)
     path = _model_path(record, asked)
     alias = _alias(record, path.value)
     port = _port(asked)
@@ -208,20 +210,23 @@ def choose(demand: Demand, record: RunRecord, verdict: Verdict, asked: Asked | N
         machines=_machines(verdict),
         is_gpu=is_gpu,
         start_s=_start_s(record),
-        warm_up_tokens=_warm_up_tokens(demand),
+        warm_up_tokens=_warm_up_tokens(demand, settings.context.value),
         demand=demand,
         record=record,
         gpu=asked.gpu,
         other=asked.other,
         candidate=asked.candidate,
         measured_model=asked.measured_model,
-        notes=_notes(record, verdict, settings, memory),
+        notes=deployment_notes(demand, record, verdict, settings, memory),
     )
 
 
 def _model_path(record: RunRecord, asked: Asked) -> Setting[str]:
     if asked.model_path is not None:
-        return stated(check_text(asked.model_path, "--model-path"), "--model-path")
+        path = check_text(asked.model_path, "--model-path")
+        if path.endswith(("/", "\\")):
+            raise UsageError(f"--model-path {path} is a folder; give the path of the GGUF file in it")
+        return stated(path, "--model-path")
     name = record.model.file_name
     if name is None:
         raise UsageError("the record is of no file, so that there is nothing to serve yet; give --model-path FILE.gguf")
@@ -260,8 +265,16 @@ def _image(asked: Asked, *, is_gpu: bool) -> Setting[str]:
 
 
 def _places(record: RunRecord, engines: int, port: int) -> tuple[Place, ...]:
-    """Several engines: one for each node, by number from 0, as the record does not say which they were."""
+    """Several engines: one for each node, by number from 0, as the record does not say which they were.
+
+    Raises:
+        UsageError: there are fewer ports than engines.
+    """
     if engines > 1:
+        if port + engines - 1 > _MOST_PORT:
+            raise UsageError(
+                f"--port {port}: {engines} engines side by side need a port each, up to {_MOST_PORT}; give a lower one"
+            )
         return tuple(Place(port=port + number, node=number) for number in range(engines))
     node, cpus = record.settings.get("numa_node"), record.settings.get("cpus")
     is_number = isinstance(node, int) and not isinstance(node, bool) and node >= 0
@@ -295,24 +308,7 @@ def _start_s(record: RunRecord) -> Setting[int]:
     )
 
 
-def _warm_up_tokens(demand: Demand) -> int:
-    if demand.prompt_tokens is None:
-        return _WARM_UP_TOKENS
-    return min(max(1, round(demand.prompt_tokens.p50)), _MOST_WARM_UP_TOKENS)
-
-
-def _notes(record: RunRecord, verdict: Verdict, settings: ServerSettings, memory: MemoryPlan | None) -> tuple[str, ...]:
-    notes = list(settings.notes)
-    if verdict.grade not in (Grade.ENOUGH, Grade.THIN):
-        notes.append(f"the machine is not shown to be enough: {verdict.grade.value}; `suffice decide` says why")
-    if record.basis != "measured":
-        notes.append(f"the record is {record.basis}: measure the model itself on the machine before you rely on it")
-    if memory is None:
-        notes.append("the record does not say how much memory the model takes: the files hold no limit of it")
-    elif memory.usable_bytes is not None and memory.limit.value > memory.usable_bytes:
-        notes.append(
-            f"{memory.limit.value / GIB:.2f} GiB with headroom are more than the {memory.usable_bytes / GIB:.2f} GiB that the machine has free"
-        )
-    if (served := None if verdict.service is None else verdict.service.served) is not None and served.machines:
-        notes.append(f"one machine does not hold the load: {served.machines} of them do, each with these settings")
-    return tuple(notes)
+def _warm_up_tokens(demand: Demand, context: int) -> int:
+    """As many as a slot holds at most: a server refuses a longer prompt, and a healthy one would pass for broken."""
+    wanted = _WARM_UP_TOKENS if demand.prompt_tokens is None else round(demand.prompt_tokens.p50)
+    return max(1, min(wanted, _MOST_WARM_UP_TOKENS, context - _WARM_UP_ROOM))

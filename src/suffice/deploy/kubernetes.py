@@ -48,8 +48,8 @@ def _replicas(choice: DeploymentChoice) -> int:
 def _claim(choice: DeploymentChoice) -> dict[str, object]:
     several = _replicas(choice) > 1
     mode = Noted(
-        "ReadOnlyMany" if several else "ReadWriteOnce",
-        "computed: several pods read it" if several else "default: one pod reads it",
+        "ReadWriteMany" if several else "ReadWriteOnce",
+        "computed: several pods read it, and one writes it before" if several else "default: one pod reads it",
     )
     size = choice.record.model.file_bytes
     storage: object = Noted("10Gi", "default: the record does not say how large the file is")
@@ -170,11 +170,23 @@ def _container(choice: DeploymentChoice) -> dict[str, object]:
     }
 
 
+def _siblings(choice: DeploymentChoice) -> str:
+    """What the static CPU policy makes of threads that had a core each: it gives whole cores away, with both of their hardware threads."""
+    environment = choice.record.environment
+    logical, physical = environment.get("logical_cpus"), environment.get("physical_cores")
+    if not (isinstance(logical, int) and isinstance(physical, int) and choice.cpus is not None):
+        return ""
+    if physical < 1 or logical < 2 * physical or choice.cpus > physical:
+        return ""
+    each = logical // physical
+    return f"; each had a core of {each} hardware threads to itself, which the static CPU policy grants for {each * choice.cpus} CPUs"
+
+
 def _resources(choice: DeploymentChoice) -> dict[str, object]:
     """Requests equal to limits: with the kubelet's static CPU policy the pod then has its CPUs for itself."""
     amounts: dict[str, object] = {}
     if choice.cpus is not None:
-        amounts["cpu"] = Noted(str(choice.cpus), "measured: threads of the busiest kind of pass")
+        amounts["cpu"] = Noted(str(choice.cpus), f"measured: threads of the busiest kind of pass{_siblings(choice)}")
     if choice.memory is not None:
         mib = choice.memory.limit.value // MIB
         amounts["memory"] = Noted(f"{mib}Mi", f"{choice.memory.limit.comment} ({choice.memory.needed.why})")

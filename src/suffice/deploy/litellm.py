@@ -69,11 +69,21 @@ def _own(choice: DeploymentChoice, place: Place) -> dict[str, object]:
     }
 
 
+def _base(target: str) -> Noted:
+    """Where an OpenAI API is: at /v1, unless the address names a path."""
+    host, slash, path = target.partition("://")[2].partition("/")
+    if host and path:
+        return Noted(target, "stated: --hybrid")
+    return Noted(
+        f"{target.removesuffix(slash)}/v1", "stated: --hybrid, at /v1, where vLLM and llama-server have their API"
+    )
+
+
 def _other(choice: DeploymentChoice, other: OtherServer, name: str) -> dict[str, object]:
     parameters: dict[str, object] = {"model": Noted(other.target, "stated: --hybrid")}
     if other.is_address:
         served = other.served_name or choice.alias
-        parameters = {"model": f"openai/{served}", "api_base": Noted(other.target, "stated: --hybrid")}
+        parameters = {"model": f"openai/{served}", "api_base": _base(other.target)}
     parameters["api_key"] = f"os.environ/{other.key_variable}"
     if choice.gpu is not None and choice.gpu.slots is not None and other.is_address:
         slots = choice.gpu.slots

@@ -40,7 +40,11 @@ class MemoryPlan:
 
 
 def memory_plan(
-    record: RunRecord, evidence: MachineEvidence, settings: ServerSettings, stated_bytes: float | None
+    record: RunRecord,
+    evidence: MachineEvidence,
+    settings: ServerSettings,
+    stated_bytes: float | None,
+    encoder_bytes: float = 0.0,
 ) -> MemoryPlan | None:
     """The memory of one engine; None: the record does not say, or the layers were on a GPU.
 
@@ -52,6 +56,7 @@ def memory_plan(
         evidence: in it.
         settings: of the server.
         stated_bytes: what the demand leaves to the model on the whole machine; None: not stated.
+        encoder_bytes: of the encoder of images beside the model.
     """
     context, slots = settings.context.value, settings.slots.value
     bare, whole = (evidence.memory_needed_bytes(context, count) for count in (0, slots))
@@ -60,10 +65,12 @@ def memory_plan(
     copies = _checkpoint_bytes(record, settings)
     seen = _seen_bytes(record)
     grown = None if seen is None else seen + (whole - bare)
-    needed = _up_to_mib(max(whole, grown or 0.0) + copies + SERVER_BYTES)
+    needed = _up_to_mib(max(whole, grown or 0.0) + copies + encoder_bytes + SERVER_BYTES)
     how = "weights, caches and buffers by arithmetic"
     if grown is not None and grown >= whole:
         how = f"measured peak of {(record.measurement.peak_rss_bytes or 0) / GIB:.2f} GiB, its cache exchanged for that of the slots"
+    if encoder_bytes:
+        how += f"; {format_memory(encoder_bytes)} for the encoder of images"
     usable = stated_bytes if stated_bytes is not None else record.memory_usable_bytes
     return MemoryPlan(
         needed=computed(

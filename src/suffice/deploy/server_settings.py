@@ -126,8 +126,12 @@ def _context(demand: Demand, record: RunRecord, verdict: Verdict) -> Setting[int
     simulated_context = next((part.case.context for part in parts if part is not None), None)
     opened = record.settings.get("n_ctx")
     if needed is not None:
-        how = "stated" if demand.context_tokens is not None else "P95 of prompt and answer"
-        return stated(_rounded(needed), f"{how}, {needed} tokens{_up(needed)}")
+        how = (
+            "context_tokens"
+            if demand.context_tokens is not None
+            else "P95 of prompt and answer; a longer request is refused, or its answer cut"
+        )
+        return stated(_rounded(needed), f"{needed} tokens, {how}{_up(needed)}")
     if simulated_context is not None:
         why = f"{simulated_context} tokens of prompt and answer, as the verdict takes them{_up(simulated_context)}"
         return simulated(_rounded(simulated_context), why)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from suffice.deploy.quote import comment_text, shell
-from suffice.deploy.server_args import Home, Hosted, server_arguments
+from suffice.deploy.server_args import Home, Hosted, load_mode, server_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,6 +32,8 @@ def server_script(choice: DeploymentChoice, place: Place, head: list[str]) -> st
     lines = shell_head(["The llama-server command that was chosen.", *head])
     lines += ["arguments=(", *shell_words(server_arguments(choice, place, hosted)), ")", ""]
     lines += [f"server={shell(choice.server.value)} # {comment_text(choice.server.comment)}", ""]
+    if "mlock" in load_mode(choice, Home.MACHINE).value:
+        lines += _UNLOCKED
     if place.node is None:
         lines.append('exec "$server" "${arguments[@]}"')
     else:
@@ -40,6 +42,15 @@ def server_script(choice: DeploymentChoice, place: Place, head: list[str]) -> st
             f'exec numactl {_bound_cpus(place)} --membind={place.node} "$server" "${{arguments[@]}}"',
         ]
     return "\n".join(lines) + "\n"
+
+
+_UNLOCKED: Final = [
+    "# computed: the model is locked in memory, which the usual limit of some MiB forbids; llama-server then goes on without",
+    "if ! ulimit -l unlimited 2>/dev/null; then",
+    '  echo "the model will not be locked in memory: raise the hard limit of memlock for this user, or use the systemd unit" >&2',
+    "fi",
+    "",
+]
 
 
 def _placement(choice: DeploymentChoice) -> str:
@@ -77,8 +88,8 @@ def check_script(choice: DeploymentChoice, head: list[str]) -> str:
 
 def _warm_up_words(choice: DeploymentChoice) -> str:
     if choice.demand.prompt_tokens is None:
-        return "default: the demand states no prompts"
-    return "stated: median prompt, a word is a token or more; at most 4096"
+        return "default: the demand states no prompts; no more than a slot holds"
+    return "stated: median prompt, a word is a token or more; at most 4096, and no more than a slot holds"
 
 
 _CHECK_BODY = """\

@@ -34,7 +34,10 @@ def sky_task(choice: DeploymentChoice, head: list[str]) -> str:
         "name": f"measure-{choice.name}",
         "resources": _resources(choice, candidate),
         "envs": {
-            "SUFFICE_SOURCE": Noted("suffice", "default: where pip finds suffice: its name, a path or a git address")
+            "SUFFICE_SOURCE": Noted(
+                "suffice[native]",
+                "default: what pip installs; from a repository: suffice[native] @ git+https://HOST/REPOSITORY",
+            )
         },
     }
     if choice.measured_model is None:
@@ -85,7 +88,7 @@ sudo apt-get update -qq
 sudo apt-get install -y -qq python3-venv python3-dev build-essential cmake
 python3 -m venv ~/suffice-env
 # llama.cpp is compiled for this very machine: a prebuilt one gives lower bounds.
-{build}~/suffice-env/bin/pip install --quiet "${{SUFFICE_SOURCE}}[native]"
+{build}~/suffice-env/bin/pip install --quiet "$SUFFICE_SOURCE"
 """
 
 

@@ -41,5 +41,6 @@ def _arguments(choice: DeploymentChoice, gpu: GpuServer) -> Iterator[Argument]:
     if gpu.slots is not None:
         yield Argument(flag="--max-num-seqs", value=str(gpu.slots.value), comment=gpu.slots.comment)
     parallel = gpu.accelerators
-    yield Argument(flag="--tensor-parallel-size", value=str(parallel.value), comment=parallel.comment)
+    even = "" if parallel.value == 1 else "; it has to divide the model's attention heads"
+    yield Argument(flag="--tensor-parallel-size", value=str(parallel.value), comment=f"{parallel.comment}{even}")
     yield Argument(flag="--gpu-memory-utilization", value="0.9", comment="default: nobody measured more on this GPU")

@@ -173,13 +173,19 @@ class Market:
             return None
 
     def chains(
-        self, model: ModelFile | ShapeModel, cache_bytes: float, networks: tuple[Network, Network], most: int
+        self, model: ModelFile | ShapeModel, needed: Sequence[float], networks: tuple[Network, Network]
     ) -> list[Chained]:
-        """Equal machines that hold it together and not alone: as few as do; the cheapest first."""
+        """Equal machines that hold it together and not alone: as few as do; the cheapest first.
+
+        Args:
+            model: that they share.
+            needed: bytes of the fullest of 1, 2, 3 ... machines.
+            networks: the best and the worst that may lie between them.
+        """
         counts = {
             machine.key: count
             for machine in self.plain
-            if (count := fewest_machines(model.shape, cache_bytes, _usable(machine), most)) is not None and count > 1
+            if (count := fewest_machines(needed, _usable(machine))) is not None and count > 1
         }
         machines = [machine for machine in self.plain if machine.key in counts]
         found = []

@@ -13,6 +13,7 @@ from suffice.units import GIGA
 
 _MAX_IMAGES: Final = 10_000  # in one request; more is a typing error
 _MAX_SIDE_PX: Final = 100_000
+_MAX_GFLOP: Final = GIGA  # of one image; a thousand times the largest encoder
 
 
 class ImageFields(BaseModel):
@@ -24,7 +25,7 @@ class ImageFields(BaseModel):
     image_width_px: Annotated[int, Field(gt=0, le=_MAX_SIDE_PX)] | None = None
     image_height_px: Annotated[int, Field(gt=0, le=_MAX_SIDE_PX)] | None = None
     image_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] | None = None
-    image_encoder_gflop: Annotated[float, Field(ge=0)] | None = None
+    image_encoder_gflop: Annotated[float, Field(ge=0, le=_MAX_GFLOP)] | None = None
     vision_model: str | None = None
 
 

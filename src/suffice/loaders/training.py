@@ -20,8 +20,9 @@ _MAX_TOKENS: Final = 10.0**17  # ten thousand times more text than there is
 _MAX_SEQUENCE: Final = 100_000_000
 _MAX_RANK: Final = 65536
 _MAX_HOURS: Final = 24 * 366 * 10
+_LEAST_RUNS: Final = 1 / 1200  # a month: one in a century
+_MOST_RUNS: Final = 100_000
 
-_Positive = Annotated[float, Field(gt=0)]
 _Count = Annotated[float, Field(ge=1, le=_MAX_TOKENS)]
 
 
@@ -51,7 +52,7 @@ class _TrainingTable(BaseModel):
     margin: Annotated[float, Field(ge=1, le=100)] = DEFAULT_MARGIN
     budget: Annotated[float, Field(ge=0)] | None = None
     budget_per_month: Annotated[float, Field(ge=0)] | None = None
-    runs_per_month: _Positive | None = None
+    runs_per_month: Annotated[float, Field(ge=_LEAST_RUNS, le=_MOST_RUNS)] | None = None
     currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] | None = None
 
 
@@ -113,6 +114,7 @@ def _to_training(table: _TrainingTable) -> TrainingDemand:
         runs_per_month=table.runs_per_month,
         currency=table.currency,
         model=table.model,
+        tokens_per_example=table.tokens_per_example,
     )
 
 
@@ -139,11 +141,24 @@ def _tokens(table: _TrainingTable) -> float:
             raise DemandError(
                 "'tokens' and 'examples' with 'tokens_per_example' are both stated; give the one or the other"
             )
-        return table.tokens * (table.epochs or 1)
+        return _possible(table.tokens * (table.epochs or 1))
     examples, each = by_example
     if examples is None or each is None:
         raise DemandError("how much is trained on? State 'tokens', or 'examples' and 'tokens_per_example'")
-    return examples * each * (table.epochs or 1)
+    return _possible(examples * each * (table.epochs or 1))
+
+
+def _possible(tokens: float) -> float:
+    """The tokens of all epochs, when there can be so many.
+
+    Raises:
+        DemandError: less than one, or more than there are.
+    """
+    if not 1 <= tokens <= _MAX_TOKENS:
+        raise DemandError(
+            f"{tokens:g} tokens in all epochs are no training; check 'tokens', 'examples', 'tokens_per_example' and 'epochs'"
+        )
+    return tokens
 
 
 def _check(table: _TrainingTable, kind: TrainingKind, method: Method) -> None:
@@ -164,11 +179,37 @@ def _check(table: _TrainingTable, kind: TrainingKind, method: Method) -> None:
         )
     if table.currency is None and (table.budget is not None or table.budget_per_month is not None):
         raise DemandError("a budget needs a 'currency', such as currency = \"CNY\"")
-    if (
-        table.batch_tokens is not None
-        and table.sequence_tokens is not None
-        and table.batch_tokens < table.sequence_tokens
-    ):
+    if table.sequence_tokens is not None:
+        _check_sequences(table, table.sequence_tokens)
+
+
+def _check_sequences(table: _TrainingTable, sequence_tokens: int) -> None:
+    """Refuse sequences that the data or a step cannot hold.
+
+    Raises:
+        DemandError: with what to change.
+    """
+    if table.batch_tokens is not None:
+        _check_batch(table, sequence_tokens, table.batch_tokens)
+    if table.tokens is not None and table.tokens < sequence_tokens:
         raise DemandError(
-            f"contradictory: a batch of {table.batch_tokens} tokens holds no sequence of {table.sequence_tokens}; raise 'batch_tokens'"
+            f"contradictory: {table.tokens:,.0f} tokens hold no sequence of {sequence_tokens:,}; lower 'sequence_tokens'"
+        )
+
+
+def _check_batch(table: _TrainingTable, sequence_tokens: int, batch_tokens: int) -> None:
+    """Refuse a step that is smaller than what one device holds at a time.
+
+    Raises:
+        DemandError: with what to change.
+    """
+    if batch_tokens < sequence_tokens:
+        raise DemandError(
+            f"contradictory: a batch of {batch_tokens} tokens holds no sequence of {sequence_tokens}; raise 'batch_tokens'"
+        )
+    at_once = table.sequences_at_once * sequence_tokens
+    if batch_tokens < at_once:
+        raise DemandError(
+            f"contradictory: {table.sequences_at_once} sequences of {sequence_tokens} tokens at once are {at_once}, more than a batch of "
+            f"{batch_tokens}; lower 'sequences_at_once' or raise 'batch_tokens'"
         )

@@ -12,7 +12,7 @@ from suffice.decide.training_types import TrainingMachine, TrainingPlace, Traini
 from suffice.errors import UsageError
 from suffice.loaders.gguf import read_gguf_header
 from suffice.loaders.shape_model import ShapeModel
-from suffice.model.training import Method, Precision
+from suffice.model.training import Method, Precision, TrainingKind
 from suffice.model.training_work import training_shape
 
 if TYPE_CHECKING:
@@ -52,9 +52,10 @@ def plan_of_training(
         max_machines: of a kind that are tried.
 
     Raises:
-        UsageError: the operations of the model are not known.
+        UsageError: the operations of the model are not known, or it has no matrices for such adapters.
     """
     training = training_shape(_header(model), model.shape)
+    _check_adapters(demand, training)
     task = Task.of(demand, training)
     if task is None:
         raise UsageError(f"{model.shape.name}: what a training computes is not known: {model.shape.kv.unknown_reason}")
@@ -73,6 +74,25 @@ def plan_of_training(
         judged=len(options),
         notes=tuple(_notes(demand, training, unknown)),
     )
+
+
+def _check_adapters(demand: TrainingDemand, training: TrainingShape) -> None:
+    """Refuse adapters that the model has no place for.
+
+    Raises:
+        UsageError: no matrix of the model is meant, or they are wider than what they adapt.
+    """
+    if not demand.method.has_adapters:
+        return
+    name, width = training.shape.name, training.shape.n_embd
+    if training.adapter_parameters(demand) == 0:
+        raise UsageError(
+            f'lora_targets = "{demand.lora_targets.value}" means no matrix of {name}; write "attention" or "all"'
+        )
+    if demand.lora_rank is not None and demand.lora_rank > width:
+        raise UsageError(
+            f"lora_rank = {demand.lora_rank} is more than the width of {name}, {width}: such adapters are larger than what they adapt; lower it"
+        )
 
 
 def _header(model: ModelFile | ShapeModel) -> GgufHeader:
@@ -160,8 +180,28 @@ def _most_used(options: Iterable[TrainingOption]) -> str:
     return max(sorted(counted), key=lambda currency: counted[currency], default=_FALLBACK_CURRENCY)
 
 
+def _sequence_notes(demand: TrainingDemand, training: TrainingShape) -> list[str]:
+    """What the length of the sequences means for the data and for the model."""
+    notes, sequence, each = [], demand.sequence_tokens, demand.tokens_per_example
+    if each is not None and each < sequence:
+        notes.append(
+            f"Examples of {each:,.0f} tokens are taken to be packed into sequences of {sequence:,}; each padded to one, they would be "
+            f"{sequence / each:.3g} times the work and the cost."
+        )
+    if each is not None and each > sequence:
+        notes.append(
+            f"Examples of {each:,.0f} tokens are cut into sequences of {sequence:,}: what lies further back is not seen."
+        )
+    context = training.shape.context_length
+    if context is not None and sequence > context and demand.kind is TrainingKind.FINETUNE:
+        notes.append(
+            f"Sequences of {sequence:,} tokens are longer than the {context:,} that the model was made for: whether it learns them is another question."
+        )
+    return notes
+
+
 def _notes(demand: TrainingDemand, training: TrainingShape, unknown: int) -> list[str]:
-    notes = []
+    notes = _sequence_notes(demand, training)
     if demand.window_s is None:
         notes.append("The demand states no 'window_hours', so that time is shown and not judged.")
     if demand.method.has_adapters and training.shape.is_moe:

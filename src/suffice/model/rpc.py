@@ -13,13 +13,18 @@ it changes), the attention mask and the positions.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from suffice.model.weights import WeightUse
+from suffice.model.kv_cache import KvLayout
+from suffice.model.weights import OUTPUT_HEAD, TOKEN_EMBEDDING
 from suffice.units import BITS_PER_BYTE, GIGA, MILLISECONDS_PER_SECOND
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from suffice.model.gguf_header import GgufHeader
     from suffice.model.shape import ModelShape
 
 ACTIVATION_BYTES: Final = 4  # hidden states and logits cross in float32
@@ -125,27 +130,106 @@ class RpcChain:
         return n_layer + 1 - math.ceil(n_layer / self.machines)
 
 
-def largest_part_bytes(shape: ModelShape, machines: int, cache_bytes: float) -> float:
-    """The most that one of ``machines`` equal machines has to hold, when whole layers are dealt out evenly.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerBytes:
+    """Weights and cache of a model where a chain puts them.
+
+    Attributes:
+        layers: of each repeating layer, its cache included.
+        first: of the embedding, which stays on the main machine.
+        last: of the output head and what belongs to it; an embedding that doubles as the head lies there once more.
+    """
+
+    layers: tuple[float, ...]
+    first: float
+    last: float
+
+
+def layer_bytes(header: GgufHeader, shape: ModelShape, *, cache_bytes: float, context_tokens: int) -> LayerBytes:
+    """How many bytes go wherever a layer goes.
 
     Args:
+        header: of the model; recipes give some layers more bits than others.
         shape: of the model.
-        machines: that share it.
-        cache_bytes: of all sequences together; it lies with the layers.
+        cache_bytes: of all sequences together; it lies with the layers, and a layer with a sliding window has less of it.
+        context_tokens: of each sequence.
     """
-    ends = {use: sum(group.n_bytes for group in shape.weights if group.use is use) for use in _ENDS}
-    layers = shape.tensor_bytes - sum(ends.values()) + cache_bytes
-    share = math.ceil(shape.n_layer / machines) / shape.n_layer
-    return share * layers + max(ends.values())
+    weights, first, last = [0.0] * shape.n_layer, 0.0, 0.0
+    tied = all(tensor.name != OUTPUT_HEAD for tensor in header.tensors)
+    with_attention = set()
+    for tensor in header.tensors:
+        match = _LAYER.match(tensor.name)
+        layer = None if match is None else int(match[1])
+        if layer is not None and layer < shape.n_layer:
+            weights[layer] += tensor.n_bytes
+            if _KEYS.search(tensor.name):
+                with_attention.add(layer)
+        elif tensor.name in _LOOKED_UP:
+            first += tensor.n_bytes
+            last += tensor.n_bytes if tied and tensor.name == TOKEN_EMBEDDING else 0
+        else:
+            last += tensor.n_bytes
+    shares = _cache_shares(shape, sorted(with_attention), context_tokens)
+    return LayerBytes(
+        layers=tuple(one + cache_bytes * share for one, share in zip(weights, shares, strict=True)),
+        first=first,
+        last=last,
+    )
 
 
-_ENDS: Final = (WeightUse.HEAD, WeightUse.LOOKUP)  # of the last and of the first machine
+def _cache_shares(shape: ModelShape, with_attention: list[int], context_tokens: int) -> list[float]:
+    """The share of the cache that each layer has; even where it is not known which layers have one."""
+    kept = shape.kv.layers
+    where = list(range(shape.n_layer)) if len(kept) == shape.n_layer else with_attention
+    each = [
+        KvLayout(layers=(layer,)).cache_bytes(context_tokens, "f16", "f16", MICRO_BATCH_TOKENS) or 0.0 for layer in kept
+    ]
+    if len(where) != len(kept) or sum(each) <= 0:
+        return [1 / shape.n_layer] * shape.n_layer
+    shares = [0.0] * shape.n_layer
+    for layer, size in zip(where, each, strict=True):
+        shares[layer] = size / sum(each)
+    return shares
 
 
-def fewest_machines(shape: ModelShape, cache_bytes: float, usable_bytes: float, most: int) -> int | None:
-    """How many equal machines hold the model, 1 if one does; None: not even ``most``."""
-    for machines in range(1, min(most, MAX_RPC_SERVERS + 1) + 1):
-        needed = shape.tensor_bytes + cache_bytes if machines == 1 else largest_part_bytes(shape, machines, cache_bytes)
-        if needed <= usable_bytes:
-            return machines
-    return None
+_LAYER: Final = re.compile(r"blk\.(\d{1,6})\.")
+_KEYS: Final = re.compile(r"\.attn_(k|kv_a_mqa)\.weight")
+_LOOKED_UP: Final = frozenset(
+    {TOKEN_EMBEDDING, "position_embd.weight", "token_types.weight", "per_layer_token_embd.weight"}
+)
+
+
+def part_bytes(sizes: LayerBytes, machines: int) -> tuple[float, ...]:
+    """What each of ``machines`` equal machines holds, the main one first.
+
+    The main machine keeps the first layers, its even share rounded up; what `-ngl` leaves to the servers, layers and head, is dealt out among
+    them as llama.cpp does by equal free memory (``std::upper_bound`` over the splits): unit u of d goes to server u x servers / d, rounded down.
+    """
+    n_layer, servers = len(sizes.layers), machines - 1
+    own = math.ceil(n_layer / machines)
+    units = [*sizes.layers[own:], sizes.last]
+    parts = [0.0] * servers
+    for place, size in enumerate(units):
+        parts[place * servers // len(units)] += size
+    return (sum(sizes.layers[:own]) + sizes.first, *parts)
+
+
+def largest_part_bytes(sizes: LayerBytes, machines: int) -> float:
+    """The most that one of ``machines`` equal machines has to hold."""
+    return max(part_bytes(sizes, machines))
+
+
+def fewest_machines(needed: Sequence[float], usable_bytes: float) -> int | None:
+    """How many equal machines hold the model; None: not even the most.
+
+    Args:
+        needed: what the fullest of 1, 2, 3 ... machines holds.
+        usable_bytes: of each machine.
+    """
+    return next((count for count, size in enumerate(needed, start=1) if size <= usable_bytes), None)
+
+
+def needed_by_count(sizes: LayerBytes, alone_bytes: float, most: int) -> tuple[float, ...]:
+    """What the fullest of 1, 2 ... ``most`` machines holds; ``alone_bytes``: what one machine does."""
+    counts = range(2, min(most, MAX_RPC_SERVERS + 1) + 1)
+    return (alone_bytes, *(largest_part_bytes(sizes, count) for count in counts))

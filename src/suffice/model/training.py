@@ -63,7 +63,7 @@ class TrainingDemand:
     Attributes:
         kind: where it starts.
         tokens: that are trained on in all: those of the data, times the epochs.
-        sequence_tokens: length of one sequence, packed or padded.
+        sequence_tokens: length of one sequence; shorter examples are packed into it.
         method: which weights are trained.
         batch_tokens: of one step of the optimizer, over all devices; it bounds how many devices can share a step.
         sequences_at_once: that one device holds at a time; the rest of its share of a step comes after them.
@@ -79,6 +79,7 @@ class TrainingDemand:
         runs_per_month: how many there are; None: one, where it matters.
         currency: three-letter code.
         model: the model that is trained, as the user wrote it.
+        tokens_per_example: of the data, where it is stated by examples.
     """
 
     kind: TrainingKind
@@ -99,6 +100,7 @@ class TrainingDemand:
     runs_per_month: float | None = None
     currency: str | None = None
     model: str | None = None
+    tokens_per_example: float | None = None
 
     def __post_init__(self) -> None:
         if self.tokens <= 0 or self.sequence_tokens < 1 or self.sequences_at_once < 1:

@@ -67,14 +67,23 @@ def training_memory(
     Several devices share the model states evenly (ZeRO stage 3, PyTorch's FSDP), and each computes on sequences of its own.
     """
     states = model_state_bytes(training, demand)
-    gathered = 0.0
-    if devices > 1:
-        gathered = _GATHERED_COPIES * _compute_bytes(demand.precision) * _largest_layer(training)
     return TrainingMemory(
         states=states.over(devices),
-        gathered=Bytes(low=gathered, high=gathered),
+        gathered=_gathered(training, demand) if devices > 1 else Bytes(low=0.0, high=0.0),
         activations=activation_bytes(training, demand, checkpointing=checkpointing),
     )
+
+
+def _gathered(training: TrainingShape, demand: TrainingDemand) -> Bytes:
+    """What lies whole on each device for a moment.
+
+    The low end is two layers. At the high one embedding and head stay together from the forward to the backward pass, as in FSDP's outermost
+    unit, and a full training has the gradients of one layer until they are shared out.
+    """
+    number, layer = _compute_bytes(demand.precision), _largest_layer(training)
+    low = float(_GATHERED_COPIES * number * layer)
+    gradients = 0 if demand.method.has_adapters else number * layer
+    return Bytes(low=low, high=low + number * training.others + gradients)
 
 
 def _largest_layer(training: TrainingShape) -> int:

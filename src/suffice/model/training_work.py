@@ -123,9 +123,17 @@ def _kept_per_token(tensors: list[TensorInfo], n_embd: int, experts_used: int) -
         if ".attn_output." in tensor.name:
             kept += tensor.dims[0]
         elif ".ffn_down" in tensor.name:
-            gated = any(".ffn_gate" in other.name and not _ROUTER.search(other.name) for other in tensors)
-            kept += times * tensor.dims[0] * (2 if gated else 1)
+            kept += times * tensor.dims[0] * (2 if _is_gated(tensors, tensor.dims[0]) else 1)
     return kept
+
+
+def _is_gated(tensors: list[TensorInfo], width: int) -> bool:
+    """Whether a gate of its own, or one in the same matrix (twice as many outputs as the last product has inputs), goes beside the product."""
+    return any(
+        (".ffn_gate" in other.name and not _ROUTER.search(other.name))
+        or (".ffn_up" in other.name and _is_matrix(other) and other.dims[1] == 2 * width)
+        for other in tensors
+    )
 
 
 def _sides(tensors: Iterable[TensorInfo], targets: LoraTargets) -> int:

@@ -133,13 +133,16 @@ def _idefics3(width_px: int, height_px: int, *, longest_px: int, tile_px: int, t
 
 
 def _mllama(width_px: int, height_px: int, *, tile_px: int, most_tiles: int) -> Views:
-    """Llama 3.2 Vision: the canvas that enlarges least, else shrinks least. The image is seen by cross-attention: one token marks it."""
+    """Llama 3.2 Vision: the canvas that enlarges least, else shrinks least. The image is seen by cross-attention: one token marks it.
+
+    The encoder puts the patches of all tiles into one sequence, so that each sees those of every tile: one view (modeling_mllama.py).
+    """
     canvases = [(i, j) for i in range(1, most_tiles + 1) for j in range(1, most_tiles // i + 1)]  # columns, rows
     scales = {grid: min(grid[0] * tile_px / width_px, grid[1] * tile_px / height_px) for grid in canvases}
     enlarging = [scale for scale in scales.values() if scale >= 1]
     scale = min(enlarging) if enlarging else max(scales.values())
     columns, rows = min((grid for grid in canvases if scales[grid] == scale), key=lambda grid: grid[0] * grid[1])
-    return Views(tokens=1, patches=((tile_px // 14) ** 2 + 1,) * (columns * rows))
+    return Views(tokens=1, patches=(((tile_px // 14) ** 2 + 1) * columns * rows,))
 
 
 _SO400M: Final = Encoder(
@@ -196,7 +199,7 @@ RULES: Final = (
         name="llama-3.2-vision",
         encoder=_MLLAMA,
         views=partial(_mllama, tile_px=560, most_tiles=4),
-        source="transformers image_processing_mllama.get_optimal_tiled_canvas; 1601 patches of each 560 px tile",
+        source="transformers image_processing_mllama.get_optimal_tiled_canvas; 1601 patches of each 560 px tile, all tiles in one sequence (MllamaVisionModel)",
     ),
     VisionRule(
         name="internvl",
