@@ -1,6 +1,8 @@
 """How long the what-if page takes to answer a change: a real server, 50 changes of demand, margin, model, quantization and prices.
 
-Each change is asked for as the page's script asks: what there is after a moment, then the rest. Both times are printed, by kind of change.
+Each change is asked for as the page's script asks: what there is after a moment, then each part as it is ready. Printed are, by kind of change,
+the seconds to the first answer, to a verdict, to the final verdict and to all of it, and how many first answers held a verdict and a plan; what
+is provisional is marked on the page, and no figure of it is among the final ones.
 
 Usage: python benchmarks/web_latency.py [RUN.json]
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 import http.client
 import json
 import math
+import re
 import statistics
 import subprocess
 import sys
@@ -22,6 +25,7 @@ from urllib.parse import urlencode
 from suffice.web.form import default_form, with_choice
 
 BAR_S = 0.3
+_PROVISIONAL = " (provisional)"
 STREAM = {"prompt_p50": "500", "prompt_p95": "", "output_p50": "200", "output_p95": "", "ttft_s": "5.0"}
 USERS = STREAM | {"concurrent_users": "4"}
 QUEUE = STREAM | {"kind": "batch", "ttft_s": "", "tokens_per_second_per_user": "", "rate": "8000"}
@@ -80,11 +84,32 @@ def _asked(port: int, kind: str, form: dict[str, str]) -> Change:
     start = time.perf_counter()
     text = _got(connection, f"/result?{query}")
     first_s = time.perf_counter() - start
-    verdict_first = 'id="verdict"' in text
-    while "data-pending" in text:
+    change = Change(kind=kind, first_s=first_s, first_verdict=_title(text), first_option=_option(text))
+    while True:
+        change.whole_s = time.perf_counter() - start
+        title = _title(text)
+        if title is not None and change.verdict_s is None:
+            change.verdict_s = change.whole_s
+        if title is not None and change.final_s is None and _PROVISIONAL not in title:
+            change.final_s = change.whole_s
+        if "data-pending" not in text:
+            break
         text = _got(connection, f"/result?{query}&wait=1")
     connection.close()
-    return Change(kind=kind, verdict_first=verdict_first, first_s=first_s, whole_s=time.perf_counter() - start)
+    change.last_verdict, change.last_option = _title(text), _option(text)
+    return change
+
+
+def _title(text: str) -> str | None:
+    """The verdict, with the mark of a provisional one."""
+    found = re.search(r'id="verdict-title"[^>]*>(.*?)</h2>', text)
+    return None if found is None else found[1]
+
+
+def _option(text: str) -> str | None:
+    """The first option of the plan."""
+    found = re.search(r'id="cost".*?<tbody>.*?<code>(.*?)</code>', text, re.DOTALL)
+    return None if found is None else found[1]
 
 
 def _got(connection: http.client.HTTPConnection, path: str) -> str:
@@ -96,27 +121,52 @@ def _got(connection: http.client.HTTPConnection, path: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Change:
-    """One change, whether its first answer had the verdict, and the seconds to that answer and to all of it."""
+    """One change: what its first answer held, and the seconds to that answer, to a verdict, to the final one, and to all of it."""
 
     kind: str
-    verdict_first: bool
     first_s: float
-    whole_s: float
+    first_verdict: str | None
+    first_option: str | None
+    last_verdict: str | None = None
+    last_option: str | None = None
+    verdict_s: float | None = None
+    final_s: float | None = None
+    whole_s: float = 0.0
 
 
 def _report(found: list[Change]) -> None:
-    print("| change | number | first answer: median, s | with the verdict | whole answer: median, s | slowest, s |")
-    print("|---|---|---|---|---|---|")
+    print(
+        "| change | number | first answer, s | with a verdict | with a plan | a verdict, s | final verdict, s | all, s | slowest, s |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
     for kind in dict.fromkeys(one.kind for one in found):
-        first = [one.first_s for one in found if one.kind == kind]
-        whole = [one.whole_s for one in found if one.kind == kind]
-        verdicts = sum(one.verdict_first for one in found if one.kind == kind)
-        medians = f"{statistics.median(first):.3f} | {verdicts} | {statistics.median(whole):.3f}"
-        print(f"| {kind} | {len(first)} | {medians} | {max(whole):.3f} |")
+        own = [one for one in found if one.kind == kind]
+        verdicts, plans = (
+            sum(one.first_verdict is not None for one in own),
+            sum(one.first_option is not None for one in own),
+        )
+        times = (
+            [one.verdict_s for one in own if one.verdict_s is not None],
+            [one.final_s for one in own if one.final_s is not None],
+            [one.whole_s for one in own],
+        )
+        medians = " | ".join(f"{statistics.median(values):.3f}" if values else "none" for values in times)
+        first = statistics.median([one.first_s for one in own])
+        print(f"| {kind} | {len(own)} | {first:.3f} | {verdicts} | {plans} | {medians} | {max(times[2]):.3f} |")
     _sum_up("first answer", [one.first_s for one in found])
+    _sum_up("a verdict", [one.verdict_s for one in found if one.verdict_s is not None])
+    _sum_up("final verdict", [one.final_s for one in found if one.final_s is not None])
     _sum_up("whole answer", [one.whole_s for one in found])
+    both = [one for one in found if one.first_verdict is not None and one.first_option is not None]
+    in_time = sum(one.first_s < BAR_S for one in both)
+    print(f"first answers under {BAR_S} s with a verdict and a plan: {in_time} of {len(found)}")
+    early = [one for one in found if _PROVISIONAL in (one.first_verdict or "")]
+    same = sum((one.first_verdict or "").replace(_PROVISIONAL, "") == one.last_verdict for one in early)
+    print(f"provisional verdicts that the final one confirmed: {same} of {len(early)}")
+    kept = sum(one.first_option == one.last_option for one in both)
+    print(f"first options of the first answer's plan that stayed first: {kept} of {len(both)}")
 
 
 def _sum_up(name: str, times_s: list[float]) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 import pytest
 
@@ -118,3 +119,20 @@ def test_a_start_that_cannot_be_says_why(tmp_path: Path, arguments: tuple[str, .
     assert done.returncode != 0
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_ends_it_in_the_middle_of_a_simulation(tmp_path: Path) -> None:
+    """What is being simulated is given up: the process ends before the answer to a rate is there, with 0 and without a word."""
+    save_record(run_record(), tmp_path / "run.json")
+    fields = dict(default_form().key) | {"model": "llama-3.1-8b", "quantization": "q4_k_m", "rate": "90000"}
+    with served(tmp_path, "run.json") as (server, port):
+        asking = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        asking.request("GET", f"/result?{urlencode(fields)}")
+        first = asking.getresponse().read().decode()
+        asking.request("GET", f"/result?{urlencode(fields)}&wait=1")
+
+        code, out, err = ended(server)
+        asking.close()
+
+    assert "data-pending" in first
+    assert (code, out, err) == (0, "", "")

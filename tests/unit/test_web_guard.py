@@ -90,12 +90,28 @@ def test_only_the_page_itself_may_send_a_form(headers: dict[str, str], passes: b
     assert (answer.status_code == HTTPStatus.OK) is passes
 
 
-def test_another_page_gets_no_part_of_the_page() -> None:
-    """A picture or a script of another page that points to an answer is refused; a link to the page is not."""
-    browser = client(Door(host="127.0.0.1", port=8321))
+@pytest.mark.parametrize(
+    ("path", "kind", "status"),
+    [
+        ("/", "document", HTTPStatus.OK),  # a link
+        ("/", "image", HTTPStatus.FORBIDDEN),
+        ("/", "iframe", HTTPStatus.FORBIDDEN),
+        ("/", "empty", HTTPStatus.FORBIDDEN),
+        ("/result", "document", HTTPStatus.FORBIDDEN),
+    ],
+)
+def test_another_page_gets_no_part_of_the_page(path: str, kind: str, status: HTTPStatus) -> None:
+    """A link of another page leads here; its pictures, frames and scripts get nothing, and nothing is simulated for them."""
+    told = {"sec-fetch-site": "cross-site", "sec-fetch-dest": kind}
 
-    assert browser.get("/result", headers={"sec-fetch-site": "cross-site"}).status_code == HTTPStatus.FORBIDDEN
-    assert browser.get("/", headers={"sec-fetch-site": "cross-site"}).status_code == HTTPStatus.OK
+    assert client(Door(host="127.0.0.1", port=8321)).get(path, headers=told).status_code == status
+
+
+def test_the_address_that_is_printed_is_listened_on() -> None:
+    """All addresses of one kind are reached by loopback of that kind."""
+    assert Door(host="0.0.0.0", port=8321).url == "http://127.0.0.1:8321/"  # noqa: S104  # the case
+    assert Door(host="::", port=8321).url == "http://[::1]:8321/"
+    assert Door(host="::1", port=8321).url == "http://[::1]:8321/"
 
 
 def test_forms_and_addresses_are_bounded() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -25,8 +27,9 @@ from suffice.records.store import save_record
 from suffice.report.page.model import Language
 from suffice.report.page.quantities import available_text
 from suffice.report.page.words import words_for
+from suffice.web import answer as answer_module
 from suffice.web import start as start_module
-from suffice.web.answer import Bench
+from suffice.web.early import full_plan
 from suffice.web.form import form_of, read_pairs
 from suffice.web.guard import Door
 from suffice.web.server import build_app
@@ -317,17 +320,85 @@ def test_an_answer_that_takes_long_comes_in_parts(folder: Path, monkeypatch: pyt
     """Whoever is in a hurry gets what there is and is told that more comes; asking again gives the rest."""
     site = started(Start(demand=folder / "demand.toml", model="llama-3.1-8b:q4_k_m"))
     browser = browser_of(site)
-    whole = Bench.answer
-    monkeypatch.setattr(Bench, "answer", lambda self, form, _patience=None: whole(self, form, 0.0))
+    gate = threading.Event()
+    monkeypatch.setattr(answer_module, "full_plan", lambda request: full_plan(request) if gate.wait() else None)
     early = browser.get("/result?" + asked(site))
-    monkeypatch.undo()
+    gate.set()
 
     late = browser.get("/?" + asked(site))
 
     assert "data-pending" in early.text
+    assert "4 machines of the catalogue are being judged" in early.text
     assert "data-pending" not in late.text
     assert len(late.text) > len(early.text)
     site.bench.close()
+
+
+def test_a_link_stays_a_link(folder: Path) -> None:
+    """A demand's file that is a symbolic link is written where it leads, and where it led when the page was started."""
+    (folder / "shared.toml").write_text(DEMAND, encoding="utf-8")
+    (folder / "other.toml").write_text(DEMAND, encoding="utf-8")
+    link = folder / "link.toml"
+    link.symlink_to("shared.toml")
+    site = started(Start(runs=(folder / "run.json",), demand=link))
+    browser = browser_of(site)
+    question = saved(site, browser)
+    link.unlink()
+    link.symlink_to("other.toml")
+
+    seen = next(told["value"] for _, told in tags(question.text) if told.get("name") == "seen")
+    answer = saved(site, browser, seen=str(seen))
+    site.bench.close()
+
+    assert "Saved as link.toml" in answer.text
+    assert load_demand(folder / "shared.toml").prompt_tokens == load_demand(folder / "demand.toml").prompt_tokens
+    assert "# ours" not in (folder / "shared.toml").read_text(encoding="utf-8")
+    assert (folder / "other.toml").read_text(encoding="utf-8") == DEMAND
+    assert link.is_symlink()
+
+
+def test_a_file_that_was_changed_meanwhile_is_asked_about_again(site: Site, folder: Path) -> None:
+    """An agreement is to replace what was there then, and nothing else."""
+    browser, path = browser_of(site), folder / "demand.toml"
+    question = saved(site, browser)
+    seen = next(told["value"] for _, told in tags(question.text) if told.get("name") == "seen")
+    path.write_text(DEMAND + "# by a colleague\n", encoding="utf-8")
+
+    answer = saved(site, browser, seen=str(seen))
+
+    assert "was changed by somebody" in answer.text
+    assert "by a colleague" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("field", ["prompt_p50", "rate", "concurrent_users", "margin", "ttft_s", "machine_watts"])
+def test_odd_numbers_are_judged_or_refused(site: Site, field: str) -> None:
+    """Whatever stands in a field, the answer is a part of the page, and no defect."""
+    odd = ("nan", "inf", "1e308", "-1", "\u0663", "\uff11\uff12", "1_000", "0x10", "[1]", "true", "\x00", "9" * 18)
+
+    for text in odd:
+        answer = browser_of(site).get("/result?" + asked(site, **{field: text}))
+
+        assert answer.status_code == 200, text
+        assert 'id="refused"' in answer.text or 'id="keep"' in answer.text, text
+
+
+@pytest.mark.parametrize("more", ["&margin=2", "&margin%5B%5D=2", "&a=1" * 64])
+def test_fields_that_the_page_does_not_have_are_refused(site: Site, more: str) -> None:
+    """Twice, as an array, or too many of them."""
+    answer = browser_of(site).get("/result?" + asked(site) + more)
+
+    assert (answer.status_code, 'id="refused"' in answer.text) == (200, True)
+
+
+def test_two_languages_at_once(site: Site) -> None:
+    """Each browser gets its own, also where the computed parts are the same."""
+    browser = browser_of(site)
+
+    chinese, english = (browser.get("/result?" + asked(site) + f"&lang={one}").text for one in ("zh", "en"))
+
+    assert "下载 demand.toml" in chinese
+    assert "Download demand.toml" in english
+    assert "下载" not in english
 
 
 def test_what_the_page_is_started_with_is_checked(folder: Path) -> None:
@@ -360,3 +431,23 @@ def test_a_missing_extra_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
 
     with pytest.raises(UsageError, match=r"pip install 'suffice\[web\]'"):
         command.web()
+
+
+def test_a_port_that_is_taken_is_said() -> None:
+    """A second page on a port ends with a sentence that has the port."""
+    with command._listen("127.0.0.1", 0) as first:
+        port = first.getsockname()[1]
+
+        with pytest.raises(UsageError, match=f"port {port}"):
+            command._listen("127.0.0.1", port)
+
+
+def test_the_other_loopback_is_listened_on() -> None:
+    """IPv6 needs no other option than its address."""
+    try:
+        listening = command._listen("::1", 0)
+    except UsageError:
+        pytest.skip("no IPv6 loopback on this machine")
+
+    with listening:
+        assert listening.family is socket.AF_INET6

@@ -77,8 +77,7 @@ def web(
             import webbrowser
 
             webbrowser.open(door.url)
-        serve(build_app(site, door), listening)
-        site.bench.close()
+        serve(build_app(site, door), listening, on_end=site.bench.close)
 
 
 def _check_token(host: str, token: str | None) -> None:

@@ -76,7 +76,9 @@ class Door:
     @property
     def url(self) -> str:
         """Where a browser of this machine finds the page."""
-        host = "127.0.0.1" if is_every_address(self.host) else self.host
+        host = self.host
+        if is_every_address(host):  # "::" is reached by its own kind of addresses alone
+            host = "::1" if ":" in host else "127.0.0.1"
         return f"http://{bracketed(host)}:{self.port}/"
 
     def is_own_name(self, host_header: str) -> bool:
@@ -122,7 +124,9 @@ def refusal(door: Door, method: str, path: str, headers: Headers) -> tuple[HTTPS
         )
     site = headers.get("sec-fetch-site")
     if method in _READING:
-        if path != "/" and site not in {None, "none", "same-origin"}:
+        # A link may lead here; a picture or a frame of another page would have this machine simulate for it.
+        is_link = path == "/" and headers.get("sec-fetch-dest") == "document"
+        if site not in {None, "none", "same-origin"} and not is_link:
             return HTTPStatus.FORBIDDEN, "another page asked for a part of this one"
         return None
     if not _is_from_itself(headers, hosts[0], site):

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from suffice import __version__
 from suffice.report.page.html import page_html
 from suffice.report.page.model import Language
+from suffice.web.early import Rests
 from suffice.web.fields import LANGUAGE, MODEL, Group, fields_of
 from suffice.web.sections import answer_page
 from suffice.web.templates import TEMPLATES
@@ -79,6 +80,11 @@ class Pages:
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
 
+    @property
+    def file_name(self) -> str:
+        """As the start named the file of the demand; "" where it named none."""
+        return "" if self._setting.file is None else self._setting.file.name
+
     def page(self, view: View) -> str:
         """The whole page: the form and what follows from it."""
         return _template("page.html").render(
@@ -142,7 +148,7 @@ class Pages:
         answer = view.answer
         return {
             "refused": view.refused,
-            "pending": answer is not None and not answer.is_whole,
+            "pending": [] if answer is None else _pending(answer, texts_of(view.language)),
             "sections": "" if answer is None else _sections(answer_page(answer, view.language)),
             "hidden": _hidden(view),
         }
@@ -173,6 +179,23 @@ def _sections(page: Page) -> Markup:
     whole = page_html(page)
     start, end = whole.index(_FIRST_SECTION), whole.rindex(_SECTION_END) + len(_SECTION_END)
     return Markup(whole[start:end].replace(_UNFOLDED, _FOLDED))  # noqa: S704  # the report's printer has escaped every text
+
+
+def _pending(answer: Answer, texts: Mapping[str, str]) -> list[str]:
+    """What is provisional, and what is still being computed; nothing where the answer is whole."""
+    if answer.is_whole:
+        return []
+    counts = {"machines": f"{answer.plan_machines}", "count": f"{answer.catalogue_machines:,}"}
+    keys = []
+    if answer.no_decision is None and answer.decision is None:
+        keys.append("pending.verdict")
+    elif answer.rests is not Rests.FINAL:
+        keys.append(f"pending.{answer.rests.value}")
+    if answer.no_plan is None and answer.plan is None:
+        keys.append("pending.plan")
+    elif answer.plan_machines is not None:
+        keys.append("pending.some")
+    return [texts[key].format(**counts) for key in keys or ["pending.load"]]
 
 
 def _query(form: Form, language: Language) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+import threading
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -16,16 +18,19 @@ from starlette.routing import Route
 
 from suffice.errors import OutputError, SufficeError, UsageError
 from suffice.units import KIB
+from suffice.web.answer import Wait
 from suffice.web.assets import ASSETS
 from suffice.web.fields import LANGUAGE
 from suffice.web.form import form_of, read_pairs
 from suffice.web.guard import MOST_BODY_BYTES, Guard
 from suffice.web.page import View
+from suffice.web.punctual import PunctualProtocol, PunctualServer
 from suffice.web.saving import save_demand
 from suffice.web.words import language_of, texts_of
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
     from pathlib import Path
 
     from starlette.requests import Request
@@ -35,10 +40,9 @@ if TYPE_CHECKING:
     from suffice.web.guard import Door
     from suffice.web.page import Pages
 
-_MOST_AT_ONCE: Final = 64  # connections
-_LAST_ANSWERS_S: Final = 2  # that are waited for when it ends
-_FIRST_S: Final = 0.15  # for the parts of an answer; drawing them takes time as well
-_NEXT_S: Final = 10.0
+_MOST_AT_ONCE: Final = 32  # connections: each may hold one of the 40 threads in which requests are answered
+_LAST_ANSWERS_S: Final = 1  # that are waited for when it ends
+_BODY_S: Final = 10.0  # within which a form has to arrive
 _MOST_HEADER_BYTES: Final = 16 * KIB
 _FILE_NAME: Final = "demand.toml"  # of a download
 
@@ -77,16 +81,16 @@ def build_app(site: Site, door: Door) -> Starlette:
     )
 
 
-def serve(app: Starlette, listening: socket.socket) -> None:
-    """Answer on a socket until Ctrl-C, or until the process is asked to end."""
+def serve(app: Starlette, listening: socket.socket, on_end: Callable[[], None]) -> None:
+    """Answer on a socket until Ctrl-C, or until the process is asked to end; ``on_end`` is called then, before the last answers are waited for."""
     config = uvicorn.Config(
         app,
         lifespan="off",
         ws="none",
-        http="h11",
+        http=PunctualProtocol,
         loop="asyncio",
         access_log=False,  # addresses may hold a token, and always hold a demand
-        log_level="warning",
+        log_level="error",  # whoever sends nonsense does not fill the terminal
         server_header=False,
         proxy_headers=False,
         limit_concurrency=_MOST_AT_ONCE,
@@ -94,7 +98,7 @@ def serve(app: Starlette, listening: socket.socket) -> None:
         h11_max_incomplete_event_size=_MOST_HEADER_BYTES,
     )
     try:
-        uvicorn.Server(config).run(sockets=[listening])
+        PunctualServer(config, on_end).run(sockets=[listening])
     except KeyboardInterrupt:  # raised again by uvicorn, after all is closed
         return
 
@@ -104,19 +108,18 @@ class _Handlers:
 
     def __init__(self, site: Site) -> None:
         self._site = site
+        self._saving = threading.Lock()  # what was looked at is what is replaced
 
     async def page(self, request: Request) -> Response:
         """The whole page."""
-        view = await self._view(request, None)
-        return _html(self._site.pages.page(view), view)
+        view = await self._view(request, Wait.ALL)
+        return _html(await run_in_threadpool(self._site.pages.page, view), view)
 
     async def result(self, request: Request) -> Response:
-        """What a change of the form replaces: soon, with what there is by then, or with ``wait=1`` later with more."""
-        patience_s = _NEXT_S if "wait" in request.query_params else _FIRST_S
-        view = await self._view(request, patience_s)
-        return HTMLResponse(
-            self._site.pages.result(view)
-        )  # a refusal is an answer here; 422 would be an error in the console
+        """What a change of the form replaces: soon, with what there is by then, or with ``wait=1`` once there is something new."""
+        view = await self._view(request, Wait.NEXT if "wait" in request.query_params else Wait.FIRST)
+        # A refusal is an answer here; 422 would be an error in the console.
+        return HTMLResponse(await run_in_threadpool(self._site.pages.result, view))
 
     async def asset(self, request: Request) -> Response:
         """Style and script."""
@@ -133,7 +136,7 @@ class _Handlers:
             return _plain(
                 "this form is not of this page, or of an earlier run of it; open the page again", HTTPStatus.FORBIDDEN
             )
-        view = await run_in_threadpool(self._judged, pairs, 0.0)
+        view = await run_in_threadpool(self._judged, pairs, Wait.NOTHING)
         if view.answer is None:
             return _html(self._site.pages.page(view), view)
         if pairs.get("do") == "download" or self._site.save_to is None:
@@ -143,25 +146,26 @@ class _Handlers:
     def _saved(self, path: Path, view: View, answer: Answer, seen: str) -> Response:
         texts = texts_of(view.language)
         try:
-            saving = save_demand(path, answer.toml, seen)
+            with self._saving:
+                saving = save_demand(path, answer.toml, seen)
         except OutputError as error:
             told = texts["save.failed"].format(message=str(error))
             return HTMLResponse(self._site.pages.saved(view, told, None), status_code=HTTPStatus.INTERNAL_SERVER_ERROR)
-        told = texts[f"save.{saving.outcome.value}"].format(name=path.name)
+        told = texts[f"save.{saving.outcome.value}"].format(name=self._site.pages.file_name)
         return HTMLResponse(self._site.pages.saved(view, told, saving))
 
-    async def _view(self, request: Request, patience_s: float | None) -> View:
+    async def _view(self, request: Request, waits: Wait) -> View:
         try:
             pairs = read_pairs(request.url.query)
         except UsageError as error:
             return View(form=self._site.start, language=language_of(None), refused=str(error))
-        return await run_in_threadpool(self._judged, pairs, patience_s)
+        return await run_in_threadpool(self._judged, pairs, waits)
 
-    def _judged(self, pairs: dict[str, str], patience_s: float | None = None) -> View:
+    def _judged(self, pairs: dict[str, str], waits: Wait) -> View:
         form = form_of(pairs, self._site.start)
         language = language_of(pairs.get(LANGUAGE))
         try:
-            return View(form=form, language=language, answer=self._site.bench.answer(form, patience_s))
+            return View(form=form, language=language, answer=self._site.bench.answer(form, waits))
         except SufficeError as error:
             return View(form=form, language=language, refused=str(error))
 
@@ -170,13 +174,17 @@ async def _body(request: Request) -> str:
     """The form that was sent.
 
     Raises:
-        UsageError: it is longer than it may be.
+        UsageError: it is longer than it may be, or takes too long.
     """
     body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MOST_BODY_BYTES:
-            raise UsageError(f"a form has at most {MOST_BODY_BYTES} bytes")
+    try:
+        async with asyncio.timeout(_BODY_S):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > MOST_BODY_BYTES:
+                    raise UsageError(f"a form has at most {MOST_BODY_BYTES} bytes")
+    except TimeoutError:
+        raise UsageError(f"the form did not arrive within {_BODY_S:g} s; send it again") from None
     return body.decode("utf-8", "replace")
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from suffice.loaders.any_record import load_any_record
 from suffice.loaders.catalogue import load_catalogue
 from suffice.loaders.demand_toml import read_demand_file
-from suffice.web.answer import Bench, NamedRecord
+from suffice.web.answer import Bench
 from suffice.web.choices import Models
 from suffice.web.form import Opened, default_form, opened, with_choice
 from suffice.web.page import Pages, Setting
+from suffice.web.runs import NamedRecord
 from suffice.web.server import Site
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def started(start: Start) -> Site:
         bench=Bench(records=records, catalogue=load_catalogue(start.catalog).catalogue, models=models, kept=found.kept),
         pages=Pages(setting),
         start=with_choice(found.form, model=model, quantization=quantization),
-        save_to=start.demand,
+        save_to=None
+        if start.demand is None
+        else start.demand.resolve(),  # a link stays one, and leads where it led then
         csrf=setting.csrf,
     )
 

@@ -68,8 +68,10 @@ _RESULT: Final = """\
 {% if refused %}
 <p id="refused" class="refused" role="alert">{{ w("refused") }} <span lang="en">{{ refused }}</span></p>
 {% else %}
+{% for told in pending %}
+<p class="note" role="status" data-pending>{{ told }}</p>
+{% endfor %}
 {{ sections }}
-{% if pending %}<p class="note" data-pending>{{ w("pending") }}</p>{% endif %}
 <section id="keep">
 <h2>{{ w("save.heading") }}</h2>
 <form method="post" action="/save">
