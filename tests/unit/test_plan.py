@@ -11,8 +11,8 @@ from helpers.plans import CHAT, JOB, STREAM, TODAY, chat_plan, few_machines, job
 from helpers.records import run_record
 from suffice.decide.evidence import evidence_from
 from suffice.decide.plan_curves import concurrency_curves, volume_curves
-from suffice.decide.plan_load import Pace, work_of
-from suffice.decide.plan_rank import crossovers, never_cheaper, ranked, references
+from suffice.decide.plan_load import Pace, volume_of, work_of
+from suffice.decide.plan_rank import crossovers, never_cheaper, ranked, references, unit_name
 from suffice.decide.plan_screen import holds
 from suffice.decide.plan_types import OptionKind
 from suffice.decide.prospects import standings
@@ -171,12 +171,15 @@ def test_costs_cross_where_the_bills_are_equal() -> None:
     api = next(one for one in job_plan().options if one.kind is OptionKind.API)
     assert api.cost is not None
     assert api.tokens_per_month is not None
-    for cross in job_plan().crossovers:
-        machine = next(one for one in job_plan().options if one.name == cross.cheaper_above)
+    options = [replace(one, tokens_per_machine=1e12 if one.is_enough else None) for one in job_plan().options]
+    found = crossovers(options, "USD", volume_of(JOB))
+    for cross in found:
+        machine = next(one for one in options if unit_name(one) == cross.cheaper_above)
         assert machine.cost is not None
-        assert api.cost.amount / api.tokens_per_month * cross.tokens_per_month == pytest.approx(machine.cost.amount)
-        assert cross.times_the_demand == pytest.approx(machine.cost.amount / api.cost.amount)
-    assert job_plan().crossovers
+        amount = machine.cost.amount / machine.count
+        assert api.cost.amount / api.tokens_per_month * cross.tokens_per_month == pytest.approx(amount)
+        assert cross.times_the_demand == pytest.approx(amount / api.cost.amount)
+    assert found
 
 
 def test_a_machine_that_is_full_before_it_is_cheaper_is_said_to_be() -> None:

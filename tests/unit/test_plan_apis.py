@@ -48,6 +48,11 @@ API = ApiPrice(
         ("Qwen3-8B-Q4_K_M", "qwen3-8b"),
         ("Meta-Llama-3.1-8B-Instruct-Q4_K_M", "llama-3-1-8b"),
         ("openai/gpt-oss-20b", "gpt-oss-20b"),
+        ("Qwen3-32B-UD-Q4_K_XL-00001-of-00002", "qwen3-32b"),
+        ("Qwen3-32B-IQ4_NL", "qwen3-32b"),
+        ("Qwen3-32B-Q4-Uncensored", "qwen3-32b-q4-uncensored"),
+        ("Meta-Llama-3.1-8B-Q4_K_M-abliterated", "llama-3-1-8b-q4-k-m-abliterated"),
+        ("ERNIE Speed / Lite / Tiny", "ernie-speed-lite-tiny"),
         ("deepseek-r1-distill-qwen-14b", "deepseek-r1-distill-qwen-14b"),
         ("Qwen2.5-Coder-7B-Instruct", "qwen2-5-coder-7b"),
     ],
@@ -83,6 +88,19 @@ def test_a_name_that_tells_another_size_is_no_match() -> None:
     renamed = replace(model, reference="llama-3.1-70b:q4_k_m", shape=replace(model.shape, name="llama-3.1-70b"))
 
     assert names_of(renamed) == ()
+
+
+def test_a_match_by_name_alone_says_so() -> None:
+    """A name without a size, and a file that is called otherwise beside it, may be another model."""
+    named = replace(API, model="tiny")
+
+    (sizeless,) = api_options(BATCH, tagged_apis([named], TODAY), ApiWish(names=("Tiny", "tiny-q4_0")), VOLUME)
+    (doubtful,) = api_options(BATCH, tagged_apis([API], TODAY), ApiWish(names=("Qwen3 8B", "my-tune")), VOLUME)
+    (sure,) = api_options(BATCH, tagged_apis([API], TODAY), ApiWish(names=("Qwen3 8B", "qwen3-8b-q8_0")), VOLUME)
+
+    assert "by its name alone" in sizeless.notes[0]
+    assert "also called my-tune" in doubtful.notes[0]
+    assert not [note for note in sure.notes if "taken to be" in note]
 
 
 def test_another_model_is_taken_only_where_it_is_named() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from helpers.hybrids import cpu, gpu, machine, mixed_demand
 from suffice.decide.plan_hybrid import found_hybrids, hybrids
-from suffice.decide.plan_hybrid_gpus import Speeds
+from suffice.decide.plan_hybrid_gpus import Speeds, cheapest_for_both, doing_shown, for_waiting
 from suffice.decide.plan_hybrid_parts import most_per_s, parts_of, rented
 from suffice.decide.plan_hybrid_words import saving_words
 from suffice.decide.plan_types import OptionKind, PriceTag
@@ -97,7 +97,7 @@ def test_idle_time_that_takes_the_rest_leaves_nothing_to_save() -> None:
     saving = found.saving
     assert saving.likely_alone is not None
     assert (saving.likely_alone.count, saving.likely_alone.speeds) == (1, Speeds.ROOFLINE)
-    assert saving.likely_alone.streams > 0
+    assert (saving.likely_alone.streams, saving.likely_alone.part_time) == (0, 0)
     assert found.rest.count == 1
     assert saving.likely == pytest.approx(-0.1)
     assert saving.low == pytest.approx(-0.1)
@@ -233,3 +233,42 @@ def test_the_rest_is_paid_for_its_hours() -> None:
 def test_a_saving_in_words(saving: float, words: str) -> None:
     """What costs more is never called a saving."""
     assert saving_words(saving) == words
+
+
+def test_the_cheapest_for_both_is_that_of_all_although_few_are_simulated() -> None:
+    """What cannot be the cheapest by its bound is passed over, and the first of equals counts, as when all are looked at."""
+    parts = parts_of(mixed_demand(requests_per_second=2.0))
+    assert parts is not None
+    speeds = [("a", 100.0, 4000.0, 3.0), ("b", 60.0, 2000.0, 0.9), ("c", 200.0, 9000.0, 1.8), ("d", 60.0, 2000.0, 0.9)]
+    found = []
+    for one in speeds:
+        rent = rented(machine(*one), parts)
+        assert rent is not None
+        waiting = for_waiting(rent, parts, 64)
+        assert waiting is not None
+        doing = doing_shown(waiting, parts)
+        assert doing is not None
+        found.append(doing)
+
+    fleets = [doing.fleet() for doing in found]
+
+    assert cheapest_for_both(found) == min(fleets, key=lambda fleet: fleet.monthly)
+    assert all(doing.least_monthly <= fleet.monthly for doing, fleet in zip(found, fleets, strict=True))
+    assert cheapest_for_both([]) is None
+
+
+def test_what_is_found_of_an_accelerator_holds_wherever_it_is_rented() -> None:
+    """The same speeds under another name and in another currency give the same counts of machines."""
+    here, there = found_hybrids(
+        mixed_demand(),
+        [gpu("g"), gpu("h", currency="CNY")],
+        [cpu("c"), cpu("d", currency="CNY")],
+    )
+
+    assert (here.waiting.count, here.rest.count) == (there.waiting.count, there.rest.count)
+    assert here.saving == replace(
+        there.saving,
+        likely_alone=here.saving.likely_alone,
+        shown_alone=here.saving.shown_alone,
+        alone_at_best=here.saving.alone_at_best,
+    )

@@ -192,6 +192,14 @@ def test_a_record_is_this_machine_with_its_stated_bill(
         (("--rate", "EUR=x"), "EUR=1.08USD"),
         (("--chart", "cost.png"), ".svg"),
         (("--kind", "here"), "nothing is left"),
+        (("--rate", "EUR=\u0663USD"), "EUR=1.08USD"),
+        (("--rate", f"EUR={'9' * 400}USD"), "EUR=1.08USD"),
+        (("--rate", "USD=1USD"), "same currency"),
+        (("--requests-per-day", "5"), "states a rate already"),
+        (("--machine-currency", "<b>", "--machine-price", "3", "--machine-months", "3"), "three letters"),
+        (("--machine-watts", "9", "--price-per-kwh", "1", "--machine-idle-watts", "-1"), "between 0 and"),
+        (("--machine-watts", "9", "--price-per-kwh", "1", "--machine-idle-watts", "nan"), "between 0 and"),
+        (("--kind", "gpu", "--kv-type", "q8_0"), "of no GPU with a KV cache of q8_0"),
     ],
 )
 def test_slips_are_answered_with_one_sentence(
@@ -222,6 +230,18 @@ def test_a_strangers_file_is_not_replaced(monkeypatch: pytest.MonkeyPatch, tmp_p
         with pytest.raises(SufficeError, match="give another name"):
             called_raw(monkeypatch, tmp_path / "demand.toml", "--out", tmp_path / flag)
     assert (tmp_path / "notes.md").read_text(encoding="utf-8") == "my notes"
+
+
+@pytest.mark.usefixtures("small")
+def test_where_no_machine_was_looked_at_nothing_is_said_to_be_too_big(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """APIs alone are no reason for another model."""
+    (tmp_path / "demand.toml").write_text(DEMAND, encoding="utf-8")
+
+    called(monkeypatch, tmp_path / "demand.toml", "--kind", "api", "--json")
+
+    assert json.loads(capsys.readouterr().out)["alternatives"] == []
 
 
 @pytest.mark.usefixtures("small")

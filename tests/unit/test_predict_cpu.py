@@ -98,6 +98,27 @@ def test_a_forest_adds_the_leaves_that_its_questions_lead_to() -> None:
     assert forest(many).tolist() == [111.0, 128.0, 132.0, 114.0] * 50
 
 
+@pytest.mark.parametrize("rows", [65, 700, 40_000])
+def test_many_trees_at_once_add_up_as_one_after_the_other(rows: int) -> None:
+    """The way for many rows gives to the last bit what a loop over the trees gives, however many of them are taken at once."""
+    draw = np.random.default_rng(rows)
+    forest = Forest(
+        features=draw.integers(0, 6, (120, 5)).astype(np.int16),
+        thresholds=draw.normal(size=(120, 5)).astype(np.float32),
+        values=draw.normal(size=(120, 32)).astype(np.float32),
+        base=0.1,
+    )
+    columns = draw.normal(size=(rows, 6))
+    columns[draw.random(columns.shape) < 0.1] = np.nan
+
+    expected = np.full(rows, forest.base)
+    for features, thresholds, values in zip(forest.features, forest.thresholds, forest.values, strict=True):
+        answers = columns.astype(np.float32)[:, features] > thresholds
+        expected += values[answers @ np.array([16, 8, 4, 2, 1])]
+
+    assert forest(columns).tolist() == expected.tolist()
+
+
 def test_the_calibration_survives_its_files() -> None:
     """What is written and read again predicts the same to the digits that are kept."""
     model = shipped_cpu_model()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from suffice.model.demand import Demand
     from suffice.records.schema import RunRecord
 
+_CURRENCY = re.compile("[A-Z]{3}")
 _KINDS = "here, cpu, gpu, api or hybrid"
 
 Runs = Annotated[
@@ -136,15 +138,19 @@ def request_of(
         UsageError: an unknown kind, provider, region or API, a rate in another form, half of a machine's price.
     """
     from suffice.catalogue.instances import provider_named
-    from suffice.decide.evidence import evidence_from, of_the_demanded_model
+    from suffice.decide.evidence import evidence_from, of_the_asked_model
+    from suffice.loaders.model_file import describe_model
     from suffice.loaders.plan_prices import stated_rates
     from suffice.loaders.planning import KEPT, PROVEN, PlanRequest
 
+    if wish.requests_per_day is not None and demand.requests_per_second is not None:
+        raise UsageError("--requests-per-day: the demand states a rate already, which is its volume; give one of both")
     today = datetime.now(UTC).date()
     for name in wish.apis:
         catalogue.api_named(name)  # says what may have been meant
+    asked = describe_model(model, type_k=wish.kv_type, type_v=wish.kv_type, with_hash=False)
     here = [
-        of_the_demanded_model(demand, record, evidence_from(record, record.machine or f"record {number}"))
+        of_the_asked_model(asked, record, evidence_from(record, record.machine or f"record {number}"))
         for number, record in enumerate(records, 1)
     ]
     return PlanRequest(
@@ -201,12 +207,14 @@ def _here_cost(money: HereMoney, demand: Demand, today: date) -> HereCost:
         raise UsageError("--machine-price and --machine-months belong together: a price is written off in some months")
     if (money.watts is None) != (money.price_per_kwh is None):
         raise UsageError("--machine-watts and --price-per-kwh belong together: energy is power times its price")
-    if money.idle_watts is not None and (money.watts is None or money.idle_watts > money.watts):
-        raise UsageError("--machine-idle-watts is at most --machine-watts, and needs it")
+    if money.idle_watts is not None and (money.watts is None or not 0 <= money.idle_watts <= money.watts):
+        raise UsageError("--machine-idle-watts is between 0 and --machine-watts, and needs it")
     stated = any(value is not None for value in (money.price, money.price_per_kwh))
     currency = money.currency or demand.currency
     if stated and currency is None:
         raise UsageError("--machine-price and --price-per-kwh need a --machine-currency, such as EUR")
+    if currency is not None and _CURRENCY.fullmatch(currency.upper()) is None:
+        raise UsageError(f"--machine-currency {currency}: a currency has three letters, such as EUR")
     return HereCost(
         date=today.isoformat(),
         currency=(currency or "USD").upper(),

@@ -30,10 +30,15 @@ _VENDORS: Final = ("meta-", "mistralai-", "google-", "deepseek-ai-", "zai-")
 _SUFFIXES: Final = re.compile(r"-(?:instruct|chat|it|hf|gguf|fp8|fp4|bf16|f16|awq|gptq|turbo-fp8)$")
 _TUNED: Final = re.compile(r"-(?:instruct|chat|it)$")
 _PRECISION: Final = re.compile(r"-(?P<type>fp8|fp4|awq|gptq)(?:-|$)")
-# Of a file's name: the recipe, and the part of a split file.
+# Of a file's name: the recipe, word by word, since what else stands there may tell another model; and the part of a split file.
 _RECIPE: Final = re.compile(
-    r"-(?:i?q\d[a-z0-9-]*|ud-[a-z0-9-]+|f16|bf16|f32|mxfp4[a-z0-9-]*)(?:-\d{5}-of-\d{5})?(?:-gguf)?$"
+    r"-(?:ud-)?(?:t?q\d(?:-[01](?:-\d-\d)?|-k)?(?:-(?:xxs|xs|s|m|l|xl|xxl))?|iq\d(?:-(?:xxs|xs|s|m|nl|xl))?|f16|bf16|f32|mxfp4(?:-moe)?)"
+    r"(?:-imat(?:rix)?)?(?:-\d{5}-of-\d{5})?(?:-gguf)?$"
 )
+_SIZE: Final = re.compile(r"(?:^|-)(?:\d+x)?\d+(?:-\d+)?b(?:-|$)")
+_OWNER: Final = re.compile(
+    r"^[\w.-]+/(?=\S+$)"
+)  # "Qwen/" of "Qwen/Qwen3-32B"; not the first word of "Speed / Lite / Tiny"
 _PLATFORM_REGION: Final = re.compile(r"\((?:.* )?(?P<region>mainland|international)\)")
 _INPUT_TIER: Final = re.compile(r"input (?P<low>\d+)K-(?P<high>\d+)K tokens")
 _OFF_PEAK: Final = "off-peak"
@@ -41,7 +46,7 @@ _OFF_PEAK: Final = "off-peak"
 
 def bare_name(name: str) -> str:
     """A model's name with what does not make it another model taken off: ``bare_name("meta-llama/Meta-Llama-3.1-8B-Instruct") == "llama-3-1-8b"``."""
-    found = plain(name.rpartition("/")[2])
+    found = plain(_OWNER.sub("", name))
     found = _RECIPE.sub("", found.removesuffix("-gguf"))
     for vendor in _VENDORS:
         found = found.removeprefix(vendor)
@@ -97,7 +102,19 @@ def api_options(
         bare = bare_name(one.api.model)
         if bare not in names | others or not _applies(one.api, demand):
             continue
-        found.append(_option(demand, one, volume, is_other=bare not in names))
+        doubts = () if bare not in names else _doubts(bare, wish.names)
+        found.append(_option(demand, one, volume, is_other=bare not in names, doubts=doubts))
+    return tuple(found)
+
+
+def _doubts(bare: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Why a name may be that of another model all the same."""
+    others = sorted(name for name in names if bare_name(name) != bare)
+    found = []
+    if _SIZE.search(bare) is None:
+        found.append("taken to be this model by its name alone, which says no size: compare their answers")
+    if others:
+        found.append(f"taken to be this model by one of its names; it is also called {', '.join(others)}")
     return tuple(found)
 
 
@@ -114,7 +131,9 @@ def _applies(api: ApiPrice, demand: Demand) -> bool:
     return low == 0 if prompt is None else low < prompt <= high or (low == 0 and prompt <= high)
 
 
-def _option(demand: Demand, one: TaggedApi, volume: Volume | None, *, is_other: bool) -> PlanOption:
+def _option(
+    demand: Demand, one: TaggedApi, volume: Volume | None, *, is_other: bool, doubts: tuple[str, ...]
+) -> PlanOption:
     api = one.api
     prices = (
         one.tag(api.input_per_million, "million input tokens"),
@@ -134,7 +153,7 @@ def _option(demand: Demand, one: TaggedApi, volume: Volume | None, *, is_other: 
         if volume is None
         else None,
         tokens_per_month=None if volume is None else volume.output_tokens_per_month,
-        notes=_notes(api, is_other=is_other),
+        notes=(*doubts, *_notes(api, is_other=is_other)),
         prices=prices,
     )
 

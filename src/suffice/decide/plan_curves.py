@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from suffice.decide.plan_load import Pace, WorkKind, elsewhere, work_of
-from suffice.decide.plan_rank import references
+from suffice.decide.plan_rank import paid_apis, references
 from suffice.decide.plan_screen import holds
 from suffice.decide.plan_types import OptionKind
 from suffice.model.cost import HOURS_PER_MONTH
@@ -46,16 +46,12 @@ def volume_curves(plan: Plan, *, most: int = 6) -> tuple[CostCurve, ...]:
     tokens = next((one.tokens_per_month for one in plan.options if one.tokens_per_month is not None), None)
     if tokens is None:
         return ()
-    apis = [one for one in plan.options if one.kind is OptionKind.API and _is_billed(one, plan.currency)]
-    chosen = [*references(plan.options, plan.currency), *apis][:most]
+    machines = [one for one in references(plan.options, plan.currency) if one.tokens_per_month is not None]
+    chosen = [*machines, *paid_apis(plan.options, plan.currency)][:most]
     label = "generated tokens a month"
     return tuple(
         CostCurve(name=one.name, points=_points(one, tokens), currency=plan.currency, x_label=label) for one in chosen
     )
-
-
-def _is_billed(option: PlanOption, currency: str) -> bool:
-    return option.cost is not None and option.cost.currency == currency
 
 
 def _points(option: PlanOption, tokens: float) -> tuple[tuple[float, float], ...]:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from suffice.decide.plan_cost import here_cost
+from suffice.decide.plan_load import asks_too_often
 from suffice.decide.plan_types import OptionKind, PlanOption
 from suffice.decide.verdict import decide_machine
 from suffice.model.cost import HOURS_PER_MONTH
@@ -43,7 +44,8 @@ def _option(
 ) -> PlanOption:
     verdict = decide_machine(demand, machine)
     binding = next((c.constraint for c in verdict.constraints if c.constraint.name == verdict.binding), None)
-    utilisation = _utilisation(demand, machine, verdict, volume)
+    too_often = asks_too_often(demand, volume, _request_s(demand, machine, verdict))
+    utilisation = None if too_often else _utilisation(demand, machine, verdict, volume)
     return PlanOption(
         kind=OptionKind.HERE,
         name=OptionKind.HERE.value if alone else f"{OptionKind.HERE.value}: {machine.name}",
@@ -53,10 +55,10 @@ def _option(
         headroom=None if binding is None else binding.headroom,
         basis=verdict.basis,
         cost=here_cost(stated, utilisation),
-        tokens_per_month=None if volume is None else volume.output_tokens_per_month,
+        tokens_per_month=None if volume is None or too_often else volume.output_tokens_per_month,
         utilisation=utilisation,
         verdict=verdict,
-        notes=_notes(machine, stated, utilisation, verdict),
+        notes=(*_notes(machine, stated, utilisation, verdict), *([] if too_often is None else [too_often])),
     )
 
 
@@ -67,11 +69,11 @@ def _utilisation(demand: Demand, machine: MachineEvidence, verdict: Verdict, vol
     request_s = _request_s(demand, machine, verdict)
     if request_s is None or not math.isfinite(request_s):
         return None
-    return min(1.0, volume.requests * request_s / SECONDS_PER_HOUR / HOURS_PER_MONTH)
+    return min(1.0, volume.requests / machine.engines * request_s / SECONDS_PER_HOUR / HOURS_PER_MONTH)
 
 
 def _request_s(demand: Demand, machine: MachineEvidence, verdict: Verdict) -> float | None:
-    """Seconds of the machine that a request takes: in a queue that is never empty where that was simulated, else served alone."""
+    """Seconds of one of its engines that a request takes: in a queue that is never empty where that was simulated, else served alone."""
     drained = None if verdict.service is None else verdict.service.drained
     rate = None if drained is None else drained.requests_per_second
     if rate is not None and rate.point > 0:

@@ -14,29 +14,30 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.decide.plan_hybrid_gpus import (
     Fleet,
-    Likely,
     both_at_best,
-    both_shown,
+    cheapest_for_both,
+    doing_likely,
+    doing_shown,
     for_rest,
     for_waiting,
-    likely,
     rest_at_best,
     waiting_at_best,
 )
-from suffice.decide.plan_hybrid_options import option_of
+from suffice.decide.plan_hybrid_options import alone_option, option_of
 from suffice.decide.plan_hybrid_parts import one_by_one_per_s, parts_of, rented
+from suffice.model.cost import HOURS_PER_MONTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from suffice.decide.plan_hybrid_parts import Parts, Rented
+    from suffice.decide.plan_hybrid_parts import Offered, Parts, Rented
     from suffice.decide.plan_types import PlanOption, PriceTag
-    from suffice.decide.prospects import Standing
     from suffice.model.demand import Demand
 
 MOST_WORKERS: Final = 64  # CPU machines of one hybrid: they take requests from one queue and know nothing of each other
 _SHOWN: Final = 4  # hybrids of one currency
 _CPUS: Final = 2  # kinds of CPU machines of a currency
+_BASELINES: Final = 6  # further GPUs, by arithmetic, that are looked at for everything
 _GPUS_TRIED: Final = 2  # in the order of their cost by arithmetic, until one is shown to be enough
 
 
@@ -86,8 +87,8 @@ class Hybrid:
 
 def hybrids(
     demand: Demand,
-    gpu: Sequence[Standing],
-    cpu: Sequence[Standing],
+    gpu: Sequence[Offered],
+    cpu: Sequence[Offered],
     *,
     most: int = 8,
     tags: Mapping[str, PriceTag] | None = None,
@@ -107,8 +108,23 @@ def hybrids(
     return tuple(option_of(one, tags or {}) for one in found_hybrids(demand, gpu, cpu, most=most))
 
 
+def with_gpus_alone(
+    demand: Demand, gpu: Sequence[Offered], cpu: Sequence[Offered], *, most: int, tags: Mapping[str, PriceTag]
+) -> tuple[PlanOption, ...]:
+    """Hybrids as :func:`hybrids` has them, and of each currency the GPUs alone that are shown to do both: they can be rented as well.
+
+    Raises:
+        DemandError: the model cannot hold the context that the demand needs.
+    """
+    found = found_hybrids(demand, gpu, cpu, most=most)
+    shown = {one.saving.shown_alone: one.parts for one in found if one.saving.shown_alone is not None}
+    # Those that keep the limits in every request are options already, as machines to rent.
+    alone = (alone_option(fleet, parts, tags) for fleet, parts in shown.items() if fleet.streams or fleet.part_time)
+    return (*(option_of(one, tags) for one in found), *alone)
+
+
 def found_hybrids(
-    demand: Demand, gpu: Sequence[Standing], cpu: Sequence[Standing], *, most: int = 8
+    demand: Demand, gpu: Sequence[Offered], cpu: Sequence[Offered], *, most: int = 8
 ) -> tuple[Hybrid, ...]:
     """The same as figures, the cheapest first within each currency."""
     parts = parts_of(demand)
@@ -122,17 +138,17 @@ def found_hybrids(
     )
 
 
-def _by_currency(found: Iterable[Standing]) -> dict[str, list[Standing]]:
-    by_currency: dict[str, list[Standing]] = {}
-    for standing in found:
-        price = standing.prospect.price
+def _by_currency(found: Iterable[Offered]) -> dict[str, list[Offered]]:
+    by_currency: dict[str, list[Offered]] = {}
+    for offered in found:
+        price = offered.prospect.price
         if price is not None:
-            by_currency.setdefault(price.currency, []).append(standing)
+            by_currency.setdefault(price.currency, []).append(offered)
     return by_currency
 
 
-def _of_currency(parts: Parts, gpu: list[Standing], cpu: list[Standing], most: int) -> list[Hybrid]:
-    gpus = _distinct([one for standing in gpu if (one := rented(standing, parts)) and one.may_keep_limits])
+def _of_currency(parts: Parts, gpu: list[Offered], cpu: list[Offered], most: int) -> list[Hybrid]:
+    gpus = _distinct([one for offered in gpu if (one := rented(offered, parts)) and one.may_keep_limits])
     workers = _workers(cpu, parts) if gpus else []
     if not workers:
         return []
@@ -176,17 +192,17 @@ def _cost_one_by_one(machine: Rented, requests_per_s: float) -> float:
     return math.ceil(requests_per_s / machine.one_by_one_per_s) * machine.price.per_hour
 
 
-def _workers(cpu: list[Standing], parts: Parts) -> list[Fleet]:
+def _workers(cpu: list[Offered], parts: Parts) -> list[Fleet]:
     """The cheapest for the rest, by arithmetic and shown at the slow end."""
     wanted = parts.rest_wanted_per_s
     costs = []
-    for standing in cpu:
-        rate, price = one_by_one_per_s(standing.prospect.evidence, parts), standing.prospect.price
+    for offered in cpu:
+        rate, price = one_by_one_per_s(offered.prospect.evidence, parts), offered.prospect.price
         if rate > 0 and price is not None and wanted / rate <= MOST_WORKERS:
-            costs.append((math.ceil(wanted / rate) * price.per_hour, standing.prospect.name, standing))
+            costs.append((math.ceil(wanted / rate) * price.per_hour, offered.prospect.name, offered))
     found: list[Fleet] = []
-    for _, _, standing in sorted(costs, key=lambda cost: cost[:2]):
-        machine = rented(standing, parts)
+    for _, _, offered in sorted(costs, key=lambda cost: cost[:2]):
+        machine = rented(offered, parts)
         fleet = None if machine is None else for_rest(machine, parts, MOST_WORKERS)
         found += [] if fleet is None else [fleet]
         if len(found) == _CPUS:
@@ -199,24 +215,28 @@ class _Alone:
     """The cheapest GPUs that do everything, at each of the speeds."""
 
     shown: Fleet | None
-    likely: dict[str, Likely]
+    likely: Fleet | None
+    likely_waiting: dict[str, Fleet]  # of the machines that hybrids are made of, for the requests that wait
     at_best: Fleet
 
     @classmethod
     def of(cls, gpus: list[Rented], waiting: list[Fleet], parts: Parts, most: int) -> _Alone:
-        both = [fleet for one in waiting if one.shown and (fleet := both_shown(one, parts)) is not None]
-        known = {one.machine.name: likely(one.machine, parts, most) for one in waiting}
+        shown = [doing for one in waiting if (doing := doing_shown(one, parts)) is not None]
+        known = {one.machine.name: doing_likely(one.machine, parts, most) for one in waiting}
+        likely = {name: one for name, one in known.items() if one is not None}
+        best = _cheapest_shown(gpus, cheapest_for_both(shown), {one.machine.name for one in waiting}, parts, most)
+        at_roofline = [one for one in (cheapest_for_both(likely.values()), best) if one is not None]
         return cls(
-            shown=min(both, key=lambda fleet: fleet.monthly, default=None),
-            likely={name: one for name, one in known.items() if one is not None},
+            shown=best,
+            likely=min(at_roofline, key=lambda fleet: fleet.monthly, default=None),
+            likely_waiting={name: one.waiting for name, one in likely.items()},
             at_best=min((both_at_best(one, parts) for one in gpus), key=lambda fleet: fleet.monthly),
         )
 
     def saving_of(self, waiting: Fleet, rest: Fleet, parts: Parts) -> Saving:
         """Of a hybrid against them."""
-        cheapest = min((one.both for one in self.likely.values()), key=lambda fleet: fleet.monthly, default=None)
-        own = self.likely.get(waiting.machine.name)
-        at_roofline = None if cheapest is None or own is None else _share(own.waiting.monthly + rest.monthly, cheapest)
+        cheapest, own = self.likely, self.likely_waiting.get(waiting.machine.name)
+        at_roofline = None if cheapest is None or own is None else _share(own.monthly + rest.monthly, cheapest)
         shown = high = None
         if self.shown is not None and waiting.shown:
             shown = _share(waiting.monthly + rest.monthly, self.shown)
@@ -232,6 +252,22 @@ class _Alone:
             low=min(known),
             high=None if high is None else max(known),
         )
+
+
+def _cheapest_shown(
+    gpus: list[Rented], found: Fleet | None, looked_at: set[str], parts: Parts, most: int
+) -> Fleet | None:
+    """The cheapest GPUs that are shown to do everything, also on machines that no hybrid is made of: else a hybrid is flattered."""
+    best = found
+    by_cost = sorted(gpus, key=lambda one: (_cost_one_by_one(one, parts.all_wanted_per_s), one.name))
+    for one in [machine for machine in by_cost if machine.name not in looked_at][:_BASELINES]:
+        if best is not None and _cost_one_by_one(one, parts.all_wanted_per_s) * HOURS_PER_MONTH >= best.monthly:
+            break
+        waiting = for_waiting(one, parts, most)
+        doing = None if waiting is None else doing_shown(waiting, parts)
+        fleet = None if doing is None else doing.fleet()
+        best = fleet if fleet is not None and (best is None or fleet.monthly < best.monthly) else best
+    return best
 
 
 def _share(monthly: float, alone: Fleet) -> float:

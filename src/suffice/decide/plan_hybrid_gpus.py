@@ -9,18 +9,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from suffice.decide.service_queue import queue_end
+from suffice.decide.service_rate import KNOWN
 from suffice.model.cost import HOURS_PER_MONTH
 from suffice.serving.capacity import Proof, at_rate, holds, saturated_rate
 from suffice.serving.mix import Mix, others_beside
 from suffice.serving.search import Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from suffice.decide.plan_hybrid_parts import Parts, Rented
+    from suffice.decide.service_load import ServedCase
     from suffice.serving.curve import ServiceCurve
 
 Found = TypeVar("Found")
@@ -141,48 +144,105 @@ def _both(waiting: Fleet, parts: Parts, count: int, streams: int = 0) -> Fleet:
     return replace(waiting, count=count, part_time=part_time, rest_hours=parts.rest_hours, streams=streams)
 
 
-def both_shown(waiting: Fleet, parts: Parts) -> Fleet | None:
-    """Machines that are shown to do both: the rest in idle time, else some of them for it alone; None: not known.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doing:
+    """Machines that are enough for the requests that wait, as candidates for both.
 
-    The number is near the fewest, not surely the fewest.
+    Attributes:
+        waiting: as many as those take.
+        parts: of the demand.
+        tried: the first numbers of machines that leave idle time of which the rest in it is simulated; beyond, some are for the rest alone.
     """
+
+    server: _Server
+    waiting: Fleet
+    parts: Parts
+    tried: int
+
+    @property
+    def _apart(self) -> int:
+        return self.waiting.count + math.ceil(self.parts.rest_wanted_per_s / self.server.saturated_per_s)
+
+    @property
+    def _least(self) -> int:
+        busy = (self.parts.waiting_wanted_per_s + self.parts.rest_wanted_per_s) / self.server.saturated_per_s
+        return max(self.waiting.count, math.ceil(busy / _BUSY_AT_MOST))
+
+    @property
+    def least_monthly(self) -> float:
+        """What they cost at the very least, before anything is simulated."""
+        divided = _both(self.waiting, self.parts, min(self._least, self._apart)).monthly
+        return min(divided, self._all_waiting(self._least_all, self.waiting.slots).monthly)
+
+    @property
+    def _least_all(self) -> int:
+        return max(self.waiting.count, math.ceil(self.parts.all_wanted_per_s / self.server.saturated_per_s))
+
+    def _all_waiting(self, count: int, slots: int) -> Fleet:
+        return replace(self.waiting, count=count, slots=slots)
+
+    def fleet(self) -> Fleet:
+        """The cheapest of three ways: every request within the limits, the rest in idle time, or some of the machines for it alone.
+
+        Idle time is looked at among the first numbers, so that the number is near the fewest, not surely the fewest.
+        """
+        within = self._within_limits(self.waiting.count)
+        if within is not None:
+            return within  # nothing takes fewer than the requests that wait
+        divided = self._divided()
+        count = max(self._least_all, self.waiting.count + 1)
+        while self._all_waiting(count, 1).monthly < divided.monthly:
+            within = self._within_limits(count)
+            if within is not None:
+                return within
+            count += 1
+        return divided
+
+    def _within_limits(self, count: int) -> Fleet | None:
+        """So many machines where they keep the limits in all requests as they come, the rest included."""
+        if count < self._least_all:
+            return None
+        slots = self.server.slots_for(self.parts.all_wanted_per_s / count)
+        return None if slots is None else self._all_waiting(count, slots)
+
+    def _divided(self) -> Fleet:
+        least, apart = self._least, self._apart
+        for count in range(least, min(apart, least + self.tried)):
+            streams = self.server.streams_beside(self.parts, count, self.waiting.slots)
+            if streams is not None:
+                return _both(self.waiting, self.parts, count, streams)
+        return _both(self.waiting, self.parts, apart)
+
+
+def doing_shown(waiting: Fleet, parts: Parts) -> Doing | None:
+    """As they are shown at the slow end; None: not known."""
     machine, curve = waiting.machine, waiting.machine.ends.slow
     if curve is None or not waiting.shown:
         return None
-    return _doing_both(_Server(machine, curve, Trial()), waiting, parts, tried=1)
+    return Doing(server=_Server(machine, curve, Trial()), waiting=waiting, parts=parts, tried=1)
 
 
-def _doing_both(server: _Server, waiting: Fleet, parts: Parts, tried: int) -> Fleet:
-    """In idle time where that is found among the first numbers ``tried`` that leave some of it, else apart."""
-    full = server.saturated_per_s
-    apart = waiting.count + math.ceil(parts.rest_wanted_per_s / full)
-    busy = (parts.waiting_wanted_per_s + parts.rest_wanted_per_s) / full
-    least = max(waiting.count, math.ceil(busy / _BUSY_AT_MOST))
-    for count in range(least, min(apart, least + tried)):
-        streams = server.streams_beside(parts, count, waiting.slots)
-        if streams is not None:
-            return _both(waiting, parts, count, streams)
-    return _both(waiting, parts, apart)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Likely:
-    """At the roofline through the predicted speeds: machines for the requests that wait, and for both sorts."""
-
-    waiting: Fleet
-    both: Fleet
-
-
-def likely(machine: Rented, parts: Parts, most: int) -> Likely | None:
-    """The fewest at the roofline, each looked at in one run; None: it is not known, or more than ``most`` wait for requests."""
+def doing_likely(machine: Rented, parts: Parts, most: int) -> Doing | None:
+    """As they are at the roofline, each looked at in one run; None: it is not known, or more than ``most`` wait for requests."""
     curve = machine.likely
     if curve is None:
         return None
     server = _Server(machine, curve, _ONE_RUN)
     waiting = _for_waiting(server, parts, most, Speeds.ROOFLINE)
-    if waiting is None:
-        return None
-    return Likely(waiting=waiting, both=_doing_both(server, waiting, parts, tried=2))
+    return None if waiting is None else Doing(server=server, waiting=waiting, parts=parts, tried=2)
+
+
+def cheapest_for_both(found: Iterable[Doing]) -> Fleet | None:
+    """The cheapest of them for both, the first of equals; those that cannot be it are not simulated. None: there are none."""
+    best: tuple[float, int] | None = None
+    cheapest = None
+    for bound, place, one in sorted((one.least_monthly, place, one) for place, one in enumerate(found)):
+        if best is not None and (bound, place) > best:
+            break
+        fleet = one.fleet()
+        if best is None or (fleet.monthly, place) < best:
+            best, cheapest = (fleet.monthly, place), fleet
+    return cheapest
 
 
 def _fewest(least: int, most: int, found_for: Callable[[int], Found | None]) -> tuple[int, Found] | None:
@@ -204,17 +264,36 @@ def _between(below: int, known: tuple[int, Found], found_for: Callable[[int], Fo
     return known
 
 
+@lru_cache(maxsize=KNOWN)
+def _full_per_s(curve: ServiceCurve, case: ServedCase, slots: int) -> float:
+    return saturated_rate(curve, case.scheduler(slots), case.load())
+
+
+@lru_cache(maxsize=KNOWN)
+def _holds(curve: ServiceCurve, case: ServedCase, slots: int, rate_per_s: float, trial: Trial) -> bool:
+    load = at_rate(case.load(), rate_per_s)
+    return holds(curve, case.scheduler(slots), load, case.limits, trial, Proof.HOLDS)
+
+
+@lru_cache(maxsize=KNOWN)
+def _beside(  # all that decides is the key
+    curve: ServiceCurve, case: ServedCase, mix: Mix, slots: int, trial: Trial, least_per_s: float
+) -> float | None:
+    return others_beside(curve, case.scheduler(slots), mix, case.limits, trial, least_per_s=least_per_s)
+
+
 class _Server:
     """One machine on one curve, with what was found out of it."""
 
     def __init__(self, machine: Rented, curve: ServiceCurve, trial: Trial) -> None:
-        self.machine, self._curve, self._trial = machine, curve, trial
+        # The name tells nothing of its steps: the same accelerator is rented in several places.
+        self.machine, self._curve, self._trial = machine, replace(curve, name=""), trial
         self._case = machine.waiting
         self._alone_per_s = self._full(1)
         self.saturated_per_s = max(self._alone_per_s, self._full(min(_FULL_SLOTS, self._case.most_slots)))
 
     def _full(self, slots: int) -> float:
-        return saturated_rate(self._curve, self._case.scheduler(slots), self._case.load())
+        return _full_per_s(self._curve, self._case, slots)
 
     @property
     def keeps_alone(self) -> bool:
@@ -223,8 +302,7 @@ class _Server:
 
     def holds(self, slots: int, rate_per_s: float) -> bool:
         """Whether they hold at a rate with so many slots."""
-        case, load = self._case, at_rate(self._case.load(), rate_per_s)
-        return holds(self._curve, case.scheduler(slots), load, case.limits, self._trial, Proof.HOLDS)
+        return _holds(self._curve, self._case, slots, rate_per_s, self._trial)
 
     def slots_for(self, rate_per_s: float) -> int | None:
         """The fewest slots with which they hold; None: none that were tried."""
@@ -245,8 +323,7 @@ class _Server:
 
         def answered(streams: int) -> float | None:
             mix = Mix(waited_for=load, others=queue.load(), streams=streams)
-            scheduler, least = case.scheduler(slots + streams), needed * _CLEARLY_LESS
-            return others_beside(self._curve, scheduler, mix, case.limits, self._trial, least_per_s=least)
+            return _beside(self._curve, case, mix, slots + streams, self._trial, needed * _CLEARLY_LESS)
 
         return _first_enough(answered, needed, case.most_slots - slots)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from suffice.decide.plan_hybrid_gpus import both_at_best
 from suffice.decide.plan_hybrid_words import named, notes_of
 from suffice.decide.plan_types import CostPart, MonthlyCost, OptionKind, PlanOption, PriceTag
 from suffice.decide.quantity import Quantity
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from suffice.model.demand import Demand
 
     Tags = Mapping[str, PriceTag]
+
+_EQUAL: Final = 1.000000001  # what is shown to be as much as needed is not to be less by rounding
 
 
 def option_of(hybrid: Hybrid, tags: Tags) -> PlanOption:
@@ -58,6 +61,45 @@ def option_of(hybrid: Hybrid, tags: Tags) -> PlanOption:
         notes=notes_of(hybrid),
         prices=tuple(part.price for part in cost.parts),
     )
+
+
+def alone_option(alone: Fleet, parts: Parts, tags: Tags) -> PlanOption:
+    """GPUs that do both as an option: what a hybrid is measured against can be rented as well."""
+    waiting = replace(alone, count=alone.count - alone.part_time, part_time=0, streams=0)
+    resting = alone.count if alone.streams else alone.part_time
+    rest = replace(alone, count=resting, part_time=resting, answered_per_s=parts.rest_wanted_per_s * _EQUAL / resting)
+    members = (
+        _member(waiting, _waiting_verdict(waiting, parts), OptionKind.GPU, parts.waiting, tags),
+        _member(rest, _rest_verdict(rest, parts), OptionKind.GPU, parts.rest, tags),
+    )
+    worst = min(members, key=lambda one: WORST_FIRST.index(one.grade))
+    extra = replace(alone, count=alone.part_time)
+    cost = _cost((waiting, extra) if alone.part_time else (waiting,), tags)
+    best = both_at_best(alone.machine, parts).monthly
+    return replace(
+        worst,
+        name=f"{named(alone)}, the rest in idle time" if alone.streams else f"{named(waiting)} + {named(rest)}",
+        count=alone.count,
+        reason=f"{named(alone)}, for the requests that wait and the rest: {worst.reason}",
+        basis=weakest([one.basis for one in members if one.basis is not None]),
+        cost=replace(cost, low=best, high=cost.amount) if best < cost.amount else cost,
+        tokens_per_month=sum(one.tokens_per_month or 0.0 for one in members),
+        verdict=None,
+        members=() if alone.streams else members,
+        notes=(_alone_note(alone),),
+        prices=tuple(dict.fromkeys(part.price for part in cost.parts)),
+    )
+
+
+def _alone_note(alone: Fleet) -> str:
+    rented = (
+        f"{alone.part_time} of them rented for the hours of the rest"
+        if alone.part_time
+        else "all of them rented for all hours"
+    )
+    if alone.streams:
+        return f"GPUs alone: {alone.streams} streams of the rest on each, beside the requests that wait, simulated while these keep their limits; {rented}"
+    return f"GPUs alone: {rented}, which they work off apart from the requests that wait"
 
 
 def _member(fleet: Fleet, verdict: Verdict, kind: OptionKind, demand: Demand, tags: Tags) -> PlanOption:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from suffice.decide.plan_load import paid_hours
 from suffice.decide.service_curves import SIMULATION_ERROR, curve_ends
@@ -31,7 +31,7 @@ from suffice.serving.surface import PassPhysics
 if TYPE_CHECKING:
     from suffice.catalogue.entries import Price
     from suffice.decide.evidence import MachineEvidence
-    from suffice.decide.prospects import Standing
+    from suffice.decide.prospects import Prospect
     from suffice.decide.service_curves import CurveEnds, Extent
     from suffice.decide.service_load import ServedCase
     from suffice.model.demand import Demand
@@ -80,6 +80,11 @@ class Parts:
         return self.rest_per_s * self.margin
 
     @property
+    def all_wanted_per_s(self) -> float:
+        """All requests as they come over the day, with the margin."""
+        return (self.waiting_per_s + (self.rest.requests_per_second or 0.0)) * self.margin
+
+    @property
     def rest_hours(self) -> float:
         """Hours of a month for which machines are rented that do nothing but the rest."""
         return paid_hours(self.rest)
@@ -107,6 +112,14 @@ def parts_of(demand: Demand) -> Parts | None:
     if per_s is None or prompt is None or output is None or not judged_limits(waiting):
         return None
     return Parts(waiting=waiting, rest=rest, rest_per_s=per_s, prompt_tokens=prompt.mean, output_tokens=output.mean)
+
+
+class Offered(Protocol):
+    """A machine to rent with what is predicted of it: an offer of a plan, or a standing."""
+
+    @property
+    def prospect(self) -> Prospect:
+        """The machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,9 +206,9 @@ def _roofline(evidence: MachineEvidence) -> ServiceCurve | None:
     return curve_of_physics(work, basis=Basis.PREDICTED, name=evidence.name)
 
 
-def rented(standing: Standing, parts: Parts) -> Rented | None:
+def rented(offered: Offered, parts: Parts) -> Rented | None:
     """The machine under both loads; None where its price, its speed or its memory is not known, or the model does not fit."""
-    evidence, price = standing.prospect.evidence, standing.prospect.price
+    evidence, price = offered.prospect.evidence, offered.prospect.price
     if price is None or not price.per_hour > 0 or not evidence.decode or evidence.memory_usable_bytes is None:
         return None
     waiting, rest = served_case(parts.waiting, evidence, SCREEN), queue_case(parts.rest, evidence, SCREEN)

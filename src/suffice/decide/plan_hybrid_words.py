@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from suffice.decide.plan_hybrid_gpus import Speeds
 from suffice.units import KILO, SECONDS_PER_HOUR, format_seconds
 
 if TYPE_CHECKING:
@@ -65,9 +66,11 @@ def _money(fleet: Fleet) -> str:
 
 
 def _how(fleet: Fleet) -> str:
-    if fleet.streams:
-        return "the rest in idle time"
-    return f"{fleet.part_time} of them for the rest alone" if fleet.part_time else "the rest in idle time"
+    if fleet.part_time and not fleet.streams:
+        return f"{fleet.part_time} of them for the rest alone"
+    return (
+        "the rest in idle time" if fleet.streams or fleet.speeds is Speeds.FAST else "every request within the limits"
+    )
 
 
 def _likely(saving: Saving) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.decide.service_curves import SIMULATION_ERROR
 from suffice.decide.service_load import LoadKind, queue_case, served_case
-from suffice.model.cost import Volume, hours_per_month, requests_per_month
+from suffice.model.cost import DAYS_PER_MONTH, Volume, hours_per_month, requests_per_month
 from suffice.model.demand import DemandKind
 from suffice.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
@@ -220,6 +220,23 @@ def busy_share(demand: Demand, volume: Volume | None, request_s: float, count: i
     if volume is None or not math.isfinite(request_s):
         return None
     return min(1.0, volume.requests * request_s / SECONDS_PER_HOUR / paid_hours(demand) / count)
+
+
+def asks_too_often(demand: Demand, volume: Volume | None, request_s: float | None) -> str | None:
+    """A sentence where a volume is stated that so many users cannot send; None: they can, or nothing is known.
+
+    A user asks again when the answer is there, so that each sends at most one request in ``request_s``, what one takes that is served alone.
+    """
+    if volume is None or demand.concurrent_users is None or not request_s or not math.isfinite(request_s):
+        return None
+    stated = volume.requests / DAYS_PER_MONTH
+    most = demand.concurrent_users * SECONDS_PER_DAY / request_s
+    if stated <= most:
+        return None
+    return (
+        f"{demand.concurrent_users} users who wait for each answer send {most:,.0f} requests a day here at most; that the stated {stated:,.0f} "
+        "are answered is not shown, so that a million tokens has no price"
+    )
 
 
 def kept_share(demand: Demand) -> float:

@@ -17,6 +17,7 @@ from suffice.decide.plan_load import (
     Work,
     WorkKind,
     alone,
+    asks_too_often,
     busy_share,
     elsewhere,
     paid_hours,
@@ -24,11 +25,13 @@ from suffice.decide.plan_load import (
     volume_of,
     work_of,
 )
+from suffice.decide.plan_rank import unit_name
 from suffice.decide.plan_screen import holds, own_outlook
 from suffice.decide.plan_types import OptionKind, PlanOption
 from suffice.decide.service_load import share_of
 from suffice.decide.verdict import Grade, decide_machine
 from suffice.decide.wording import label
+from suffice.model.basis import weakest
 from suffice.model.cost import HOURS_PER_MONTH
 
 if TYPE_CHECKING:
@@ -128,7 +131,7 @@ def machine_options(offers: Sequence[Offer], asked: Asked) -> tuple[PlanOption, 
     seen = [_seen(offer, asked) for offer in offers]
     able = [one for one in seen if _is_able(one, asked, needed)]
     found = list(_enough(able, asked))
-    taken = {option.name.rpartition(" x ")[2] for option in found}
+    taken = {unit_name(option) for option in found}
     left = [one for one in seen if one.offer.prospect.name not in taken]
     return (*found, *_others(left, asked, needed, asked.keep - len(found)))
 
@@ -205,6 +208,7 @@ def _option(one: _Seen, count: int, asked: Asked, verdict: Verdict) -> PlanOptio
     binding = next((c.constraint for c in verdict.constraints if c.constraint.name == verdict.binding), None)
     price = one.offer.price
     least = min(count, one.pace.least_at_best(asked.work))
+    too_often = asks_too_often(asked.demand, asked.volume, one.pace.request_s(asked.work))
     return PlanOption(
         kind=one.offer.kind,
         name=name if count == 1 else f"{count} x {name}",
@@ -216,10 +220,10 @@ def _option(one: _Seen, count: int, asked: Asked, verdict: Verdict) -> PlanOptio
         basis=verdict.basis,
         cost=None if price is None else machine_cost(price, count, paid_hours(asked.demand), least),
         cost_unknown="nobody states its price" if price is None else None,
-        tokens_per_month=asked.tokens,
-        utilisation=busy_share(asked.demand, asked.volume, _point_request_s(one, asked), count),
+        tokens_per_month=None if too_often else asked.tokens,
+        utilisation=None if too_often else busy_share(asked.demand, asked.volume, _point_request_s(one, asked), count),
         verdict=verdict,
-        notes=_notes(one, count, asked),
+        notes=(*_notes(one, count, asked), *([] if too_often is None else [too_often])),
         prices=() if price is None else (price,),
     )
 
@@ -238,7 +242,7 @@ def _notes(one: _Seen, count: int, asked: Asked) -> tuple[str, ...]:
     if price is not None and paid_window_s(asked.demand) is not None:
         hours = paid_hours(asked.demand)
         notes.append(
-            f"rented for the window only, {hours:.0f} hours a month; never given back it is {always_on(price, count):,.2f} {price.currency} "
+            f"rented for the window only, {hours:,.4g} hours a month; never given back it is {always_on(price, count):,.2f} {price.currency} "
             f"({HOURS_PER_MONTH:.0f} hours), and starting it and loading the model take their time in the window"
         )
     return tuple(notes)
@@ -249,7 +253,7 @@ def _others(left: Sequence[_Seen], asked: Asked, needed: float | None, room: int
     failing = [one for one in left if _fails(one, asked, needed)]
     names = {one.offer.prospect.name for one in failing}
     opened = [one for one in left if one.offer.prospect.name not in names]
-    opened.sort(key=lambda one: (_unknown(one), one.hourly(1), one.offer.prospect.name))
+    opened.sort(key=lambda one: (_unknown(one), one.hourly(_fewest(one, asked)), one.offer.prospect.name))
     failing.sort(key=lambda one: (-_closeness(one, asked, needed), one.hourly(1), one.offer.prospect.name))
     wanted = max(room, asked.keep // _FEW)
     return [_unproven(one, asked) for one in (*opened[:wanted], *failing[:wanted])]
@@ -261,7 +265,8 @@ def _unknown(one: _Seen) -> tuple[bool, bool]:
 
 
 def _fails(one: _Seen, asked: Asked, needed: float | None) -> bool:
-    memory = one.offer.prospect.evidence.memory_usable_bytes
+    evidence = one.offer.prospect.evidence
+    memory = None if evidence.memory_is_floor else evidence.memory_usable_bytes
     if memory is not None and needed is not None and memory < needed:
         return True
     return one.pace.misses_alone(asked.work) or _most_needed(one, asked) > asked.most
@@ -288,22 +293,32 @@ def _unproven(one: _Seen, asked: Asked) -> PlanOption:
     kind = asked.work.kind
     demand = asked.demand if kind is WorkKind.STREAM else asked.single
     verdict = decide_machine(demand, one.offer.prospect.evidence)
-    option = replace(_option(one, 1, asked, verdict), utilisation=None)
     if kind is WorkKind.STREAM or verdict.grade is Grade.NOT_ENOUGH:
-        return option
+        return replace(_option(one, 1, asked, verdict), utilisation=None)
     most = _most_needed(one, asked)
+    count = asked.most if most > asked.most else _fewest(one, asked)
+    option = replace(_option(one, count, asked, verdict), utilisation=None)
     if most > asked.most:
         reason = f"Not enough: even at the fast end of what is predicted it takes {most} of them, and at most {asked.most} are tried."
-        return replace(
-            option, grade=Grade.NOT_ENOUGH, reason=reason, binding=_load_name(asked), headroom=asked.most / most
-        )
-    return replace(
-        option, grade=Grade.OPEN, reason=_open_reason(one, asked, verdict), binding=_open_binding(verdict, asked)
-    )
+        return _under_load(option, one, asked, grade=Grade.NOT_ENOUGH, reason=reason, headroom=asked.most / most)
+    reason = _open_reason(one, asked, verdict)
+    if verdict.grade is Grade.OPEN:
+        return replace(option, reason=reason)
+    return _under_load(option, one, asked, grade=Grade.OPEN, reason=reason, headroom=None)
 
 
-def _open_binding(verdict: Verdict, asked: Asked) -> str | None:
-    return verdict.binding if verdict.grade is Grade.OPEN else _load_name(asked)
+def _fewest(one: _Seen, asked: Asked) -> int:
+    """Machines that may do at the fast end, with the margin: what an open option costs at least."""
+    return min(asked.most, one.pace.least_at_best(asked.work))
+
+
+def _under_load(
+    option: PlanOption, one: _Seen, asked: Asked, *, grade: Grade, reason: str, headroom: float | None
+) -> PlanOption:
+    """The option of a machine that serves one stream, as it stands under the load: nothing of that stream binds."""
+    speeds = [point.rate.basis for point in one.offer.prospect.evidence.decode]
+    basis = weakest(speeds) if speeds else option.basis
+    return replace(option, grade=grade, reason=reason, binding=_load_name(asked), headroom=headroom, basis=basis)
 
 
 def _open_reason(one: _Seen, asked: Asked, verdict: Verdict) -> str:
@@ -319,8 +334,8 @@ def _open_reason(one: _Seen, asked: Asked, verdict: Verdict) -> str:
             f"{asked.most} are tried; at the fast end fewer may do. {measure}"
         )
     return (
-        f"Not settled: by arithmetic {one.least:.0f} or more of them may hold {what}; up to {asked.most} are not shown to, or would cost over "
-        f"{_TOO_DEAR:.0f} times the cheapest that is enough. {measure}"
+        f"Not settled: by arithmetic {one.least:.0f} or more of them may hold {what}; up to {asked.most} are not shown to, or cost more than the "
+        f"{asked.proven} cheapest of their kind that are enough, beyond which none is looked for. {measure}"
     )
 
 

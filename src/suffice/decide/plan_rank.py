@@ -94,40 +94,63 @@ def crossovers(options: Sequence[PlanOption], currency: str, volume: Volume | No
     """The volume from which on a machine costs less than an API, for each API and the cheapest machine of each kind that is enough.
 
     A machine costs the same at any volume that it carries; an API costs nothing where nobody asks. There is none where the volume that
-    fills the machines is cheaper by the token, and none against a machine that costs nothing more.
+    fills the machines is cheaper by the token, none beyond what a machine is shown to carry, and none against one that costs nothing more.
     """
-    apis = [
-        one
-        for one in options
-        if one.kind is OptionKind.API and one.cost is not None and one.cost.currency == currency and one.cost.amount > 0
-    ]
-    pairs = [(machine, api) for machine in references(options, currency) for api in apis]
+    pairs = [(machine, api) for machine in references(options, currency) for api in paid_apis(options, currency)]
     found = [_crossover(machine, api, volume) for machine, api in pairs]
     return tuple(one for one in found if one is not None)
 
 
+def paid_apis(options: Iterable[PlanOption], currency: str) -> list[PlanOption]:
+    """Those whose bill can be compared; not one that cannot serve the demand at all, at whatever volume."""
+    return [
+        one
+        for one in options
+        if one.kind is OptionKind.API
+        and one.cost is not None
+        and one.cost.currency == currency
+        and (one.grade is not Grade.NOT_ENOUGH or one.binding == BUDGET)
+    ]
+
+
 def _crossover(machine: PlanOption, api: PlanOption, volume: Volume | None) -> Crossover | None:
-    if volume is None or machine.cost is None or api.cost is None or not machine.cost.amount:
+    """Of one machine where it is known what one carries: for less work fewer are rented. Else all of them are shown to carry the demand."""
+    if volume is None or machine.cost is None or api.cost is None or not (machine.cost.amount and api.cost.amount):
         return None
-    times = machine.cost.amount / api.cost.amount
+    each = machine.tokens_per_machine
+    count = machine.count if each is None else 1
+    carried = machine.tokens_per_month if each is None else each
+    times = machine.cost.amount / machine.count * count / api.cost.amount
     tokens = volume.output_tokens_per_month * times
-    if machine.tokens_per_machine is not None and tokens > machine.tokens_per_machine * machine.count:
+    if carried is None or tokens > carried:
         return None
     return Crossover(
-        cheaper_below=api.name, cheaper_above=machine.name, tokens_per_month=tokens, times_the_demand=times
+        cheaper_below=api.name,
+        cheaper_above=machine.name if each is None else unit_name(machine),
+        tokens_per_month=tokens,
+        times_the_demand=times,
+        up_to_tokens_per_month=carried,
     )
+
+
+def unit_name(option: PlanOption) -> str:
+    """The name of one of an option's machines: ``aws/g5.xlarge`` of ``3 x aws/g5.xlarge``."""
+    return option.name.removeprefix(f"{option.count} x ")
 
 
 def never_cheaper(options: Sequence[PlanOption], found: Sequence[Crossover], currency: str) -> tuple[str, ...]:
-    """Sentences on machines that are full before they cost less than an API."""
+    """Sentences on machines that are full before they cost less than an API, or of which nobody knows how much more they carry."""
     crossed = {(one.cheaper_above, one.cheaper_below) for one in found}
     return tuple(
-        f"{api.name} costs less than {machine.name} at every volume that the machine carries"
+        f"{api.name} costs less than {machine.name} at every volume that {_carries(machine)}"
         for machine in references(options, currency)
-        if machine.tokens_per_machine is not None and machine.cost is not None and machine.cost.amount > 0
-        for api in options
-        if api.kind is OptionKind.API
-        and api.cost is not None
-        and api.cost.currency == currency
-        and (machine.name, api.name) not in crossed
+        if machine.cost is not None and machine.cost.amount > 0 and machine.tokens_per_month is not None
+        for api in paid_apis(options, currency)
+        if not crossed & {(machine.name, api.name), (unit_name(machine), api.name)}
     )
+
+
+def _carries(machine: PlanOption) -> str:
+    if machine.tokens_per_machine is not None:
+        return "the machine carries"
+    return "it is shown to carry, which is the demand's; whether it carries more was not looked at"

@@ -23,13 +23,15 @@ from suffice.decide.service_load import (
     share_of,
     slots_that_fit,
 )
-from suffice.decide.service_rate import RateServer, doubled
-from suffice.serving.capacity import Proof
+from suffice.decide.service_rate import doubled
+from suffice.serving.capacity import Proof, at_rate, saturated_rate
+from suffice.serving.capacity import holds as limits_hold
 
 if TYPE_CHECKING:
     from suffice.decide.evidence import MachineEvidence
-    from suffice.decide.service_load import Effort
+    from suffice.decide.service_load import Effort, ServedCase
     from suffice.model.demand import Demand
+    from suffice.serving.curve import ServiceCurve
 
 _GRID: Final = 1.05  # speeds are rounded down to powers of it
 _KNOWN: Final = 64  # shares of loads that are remembered
@@ -81,6 +83,14 @@ def _screen_of(unloaded: Demand) -> _Screen:  # noqa: ARG001  # the key of the c
     return _Screen()
 
 
+def forget() -> None:
+    """Know nothing of any load, as a new process does.
+
+    What was found out first decides which machine stands for which, so that a long-lived process that answers the same twice forgets between two plans.
+    """
+    _screen_of.cache_clear()
+
+
 def _simulated(share: Demand, machine: MachineEvidence) -> ServiceOutlook | None:
     """Whether the machine holds its share with the margin; of a rate that alone, not with which slots best, nor what it gets there."""
     case = served_case(share, machine, SCREEN)
@@ -89,8 +99,8 @@ def _simulated(share: Demand, machine: MachineEvidence) -> ServiceOutlook | None
     ends = replace(curve_ends(machine, case.extent(case.most_slots)), fast=None)
     if ends.slow is None:
         return None
-    server, wanted = RateServer(ends.slow, case, Proof.HOLDS), case.demanded * case.margin
-    slots = next((count for count in reversed(doubled(case.most_slots)) if server.holds(count, wanted)), None)
+    curve, wanted = ends.slow, case.demanded * case.margin
+    slots = next((count for count in reversed(doubled(case.most_slots)) if _keeps(curve, case, count, wanted)), None)
     if slots is None:
         return None
     capacity = Quantity(
@@ -110,6 +120,14 @@ def _simulated(share: Demand, machine: MachineEvidence) -> ServiceOutlook | None
         slots_that_fit=None,
     )
     return ServiceOutlook(served=served, drained=None)
+
+
+def _keeps(curve: ServiceCurve, case: ServedCase, slots: int, rate_per_s: float) -> bool:
+    """As :meth:`suffice.decide.service_rate.RateServer.holds`; that the queue does not grow for ever is asked last, since most that fail do so at once."""
+    scheduler, load = case.scheduler(slots), case.load()
+    if not limits_hold(curve, scheduler, at_rate(load, rate_per_s), case.limits, case.trial, Proof.HOLDS):
+        return False
+    return rate_per_s <= saturated_rate(curve, scheduler, load)
 
 
 def _under(known: ServiceOutlook, part: float) -> ServiceOutlook:

@@ -134,15 +134,18 @@ class Crossover:
     """Where a machine of fixed price and one that is paid by volume cost the same.
 
     Attributes:
-        cheaper_below, cheaper_above: names of the options.
-        tokens_per_month: generated tokens at which they cost the same.
+        cheaper_below: the API.
+        cheaper_above: the machine: one of them where it is known what one carries, else as many as the option has.
+        tokens_per_month: generated tokens at which they cost the same; never more than the machine is shown to carry.
         times_the_demand: that volume over the demand's.
+        up_to_tokens_per_month: what the machine is shown to carry; beyond it the comparison says nothing.
     """
 
     cheaper_below: str
     cheaper_above: str
     tokens_per_month: float
     times_the_demand: float | None
+    up_to_tokens_per_month: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from suffice.decide.evidence import DEPTH_TOLERANCE, DEPTH_TOLERANCE_TOKENS
-from suffice.decide.plan_load import Pace, alone, elsewhere
+from suffice.decide.plan_load import Pace, elsewhere
 from suffice.decide.plan_machines import Asked, Offer, machine_options, with_own_figures
+from suffice.decide.plan_rank import unit_name
 from suffice.decide.plan_types import OptionKind
-from suffice.decide.prospects import CPU_RESERVE_BYTES, Standing
-from suffice.decide.verdict import decide_machine
+from suffice.decide.prospects import CPU_RESERVE_BYTES
 from suffice.loaders.plan_prices import hour_tag
 from suffice.loaders.prospects import prospects_of, support_of
 from suffice.model.demand import StreamLengths
@@ -64,19 +64,20 @@ class Market:
             Offer(prospect=one, price=None if one.price is None else hour_tag(one.price, request.today))
             for one in found
         )
+        cache = "" if request.kv_type == "f16" else f", and of no GPU with a KV cache of {request.kv_type}"
         left_out = {
-            "have no price that is known": len(wanted) - len(priced),
-            "earn CPU credits, which a short test flatters": len(priced) - len(steady),
-            f"have less memory than the weights' {format_bytes(weights_bytes)}": len(steady) - len(roomy),
-            "cost more than another one of the provider with the same CPU or accelerator": len(roomy) - len(cheap),
-            "are too little known for a prediction": len(cheap) - len(found),
+            "without a price that is known": len(wanted) - len(priced),
+            "with CPU credits, which a short test flatters": len(priced) - len(steady),
+            f"with less memory than the weights' {format_bytes(weights_bytes)}": len(steady) - len(roomy),
+            "that cost more than another one of the provider with the same CPU or accelerator": len(roomy) - len(cheap),
+            f"of which too little is known for a prediction{cache}": len(cheap) - len(found),
         }
         return cls(
             offers=offers,
             machines={one.key: one for one in cheap},
             asked=_asked(request, offers),
             judged=len(steady) - len(cheap) + len(found),
-            notes=tuple(f"left out: {count:,} machines that {why}" for why, count in left_out.items() if count),
+            notes=tuple(f"left out: {count:,} {why}" for why, count in left_out.items() if count),
         )
 
     def _of_kind(self, kind: OptionKind) -> list[Offer]:
@@ -88,8 +89,8 @@ class Market:
         return () if self.asked is None else machine_options(wanted, self.asked)
 
     def hybrids(self, request: PlanRequest) -> tuple[PlanOption, ...]:
-        """A GPU for the share that waits, CPUs for the rest."""
-        from suffice.decide.plan_hybrid import hybrids  # noqa: PLC0415  # few demands have a share
+        """A GPU for the share that waits, CPUs for the rest; and the GPUs alone against which that saves or not."""
+        from suffice.decide.plan_hybrid import with_gpus_alone  # noqa: PLC0415  # few demands have a share
 
         if self.asked is None or request.demand.interactive_share is None or not request.wants(OptionKind.HYBRID):
             return ()
@@ -97,14 +98,14 @@ class Market:
         demand = elsewhere(request.demand)
         gpu = self._of_kind(OptionKind.GPU)
         tags = {one.prospect.name: one.price for one in (*gpu, *cpu) if one.price is not None}
-        standings = _standings(demand, gpu), _standings(demand, cpu)
-        return hybrids(demand, *standings, most=request.max_machines, tags=tags)
+        found = with_gpus_alone(demand, gpu, cpu, most=request.max_machines, tags=tags)
+        return tuple(one for one in found if request.wants(one.kind))
 
     def offer_of(self, option: PlanOption) -> Offer | None:
         """The machine behind an option; None of another kind."""
         if option.kind not in (OptionKind.CPU, OptionKind.GPU):
             return None
-        name = option.name.rpartition(" x ")[2]
+        name = unit_name(option)
         return next((one for one in self.offers if one.prospect.name == name), None)
 
     def with_own_figures(self, option: PlanOption) -> PlanOption:
@@ -114,7 +115,7 @@ class Market:
 
     def explained(self, option: PlanOption, request: PlanRequest) -> PlanOption:
         """With what its prediction rests on, which is told late: for each machine it would take seconds."""
-        machine = self.machines.get(option.name.rpartition(" x ")[2])
+        machine = self.machines.get(unit_name(option))
         if option.kind is not OptionKind.CPU or machine is None:
             return option
         support = support_of(machine, request.model, plan_lengths(request.demand))
@@ -222,9 +223,3 @@ def _most_work_for_money(offers: Sequence[Offer], asked: Asked) -> list[Offer]:
             cost = offer.price.amount * Pace.of(offer.prospect.evidence).request_s(asked.work)
             by_currency.setdefault(offer.price.currency, []).append((cost, offer.prospect.name, offer))
     return [one[2] for own in by_currency.values() for one in sorted(own, key=lambda one: one[:2])[:_HYBRID_CPUS]]
-
-
-def _standings(demand: Demand, offers: Sequence[Offer]) -> list[Standing]:
-    """How one stream stands on each: a hybrid looks at speeds and prices, and judges shares of its own."""
-    single = alone(demand)
-    return [Standing(prospect=one.prospect, verdict=decide_machine(single, one.prospect.evidence)) for one in offers]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from suffice.catalogue.entries import ApiPrice, Price
 
-_RATE: Final = re.compile(r"(?P<of>[A-Z]{3})=(?P<amount>\d+(?:\.\d+)?)(?P<into>[A-Z]{3})")
+_RATE: Final = re.compile(r"(?P<of>[A-Z]{3})=(?P<amount>[0-9]+(?:\.[0-9]+)?)(?P<into>[A-Z]{3})")
 
 
 def hour_tag(price: Price, today: date) -> PriceTag:
@@ -47,7 +48,7 @@ def stated_rates(texts: Iterable[str], today: date) -> Mapping[str, PriceTag]:
     found: dict[str, PriceTag] = {}
     for text in texts:
         match = _RATE.fullmatch(text.strip())
-        if match is None or not float(match["amount"]):
+        if match is None or not 0 < float(match["amount"]) < math.inf:
             raise UsageError(f"--rate {text}: write what one unit costs in the other currency, such as EUR=1.08USD")
         if match["of"] in found:
             raise UsageError(f"--rate {text}: {match['of']} has a rate already; give one for each currency")
@@ -59,6 +60,8 @@ def stated_rates(texts: Iterable[str], today: date) -> Mapping[str, PriceTag]:
             date=today.isoformat(),
             source="--rate",
         )
+        if match["of"] == match["into"]:
+            raise UsageError(f"--rate {text}: both are the same currency, which needs no rate")
     chained = {one.currency for one in found.values()} & set(found)
     if chained:
         raise UsageError(

@@ -22,6 +22,7 @@ from suffice.decide.plan_rank import (
     within_budget,
 )
 from suffice.decide.plan_types import OptionKind, Plan
+from suffice.decide.verdict import Grade
 from suffice.loaders.plan_market import Market
 from suffice.loaders.plan_prices import tagged_apis
 from suffice.loaders.shape_model import ShapeModel
@@ -142,7 +143,7 @@ def _with_own_figures(options: Iterable[PlanOption], market: Market, request: Pl
     left = dict.fromkeys((OptionKind.CPU, OptionKind.GPU), request.exact)
     found = []
     for option in options:
-        if option.is_enough and left.get(option.kind):
+        if option.is_enough and left.get(option.kind) and market.offer_of(option) is not None:
             left[option.kind] -= 1
             found.append(market.explained(_billed(market.with_own_figures(option), request), request))
         else:
@@ -207,12 +208,22 @@ def _is_honest(name: str, parameters: int) -> bool:
 
 def _notes(request: PlanRequest, options: Sequence[PlanOption]) -> list[str]:
     notes = []
+    users = request.demand.concurrent_users
+    if users is not None and users > 1:
+        notes.append(
+            f"{users} concurrent users are {users} answers that are written at the same time, all day; people with an account are rarely "
+            "all answered at once: requests_per_hour of the busiest hour says that better, and may need far less"
+        )
     if request.demand.interactive_share is not None:
         notes.append(
             "machines of one kind are held to the limits in every request; a hybrid only in the share that waits"
         )
     if request.wants(OptionKind.API) and not any(one.kind is OptionKind.API for one in options):
         notes.append("no API of the catalogue is known to serve this model; --api NAME takes another one's instead")
+    rented = (OptionKind.CPU, OptionKind.GPU)
+    loaded = request.demand.requests_per_second is not None or request.demand.concurrent_users is not None
+    if loaded and any(one.kind in rented and one.grade is Grade.OPEN and one.cost is not None for one in options):
+        notes.append("an open option has the bill of the fewest machines that may do: more of them may be needed")
     if request.demand.concurrent_users is not None and request.requests_per_day is None:
         notes.append(
             "users are no volume: without --requests-per-day an API has no bill, and a million tokens no price"

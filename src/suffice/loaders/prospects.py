@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,7 +22,7 @@ from suffice.predict.elsewhere import machine_key, same_work
 from suffice.predict.machine import MachineSpec, Phase, WorkloadSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from suffice.catalogue.catalogue import Catalogue
     from suffice.catalogue.entries import Device, Instance
@@ -108,8 +109,9 @@ def prospects_of(
     asked = _Asked.of(model, lengths, kv_type)
     plain = [machine for machine in machines if machine.accelerator is None and machine.vcpu is not None]
     found = {one.name: one for one in _cpu_prospects([machine for machine in plain if not machine.is_family], asked)}
+    named = lru_cache(maxsize=None)(catalogue.device_named)
     for machine in machines:
-        prospect = _accelerator_prospect(machine, catalogue, asked)
+        prospect = _accelerator_prospect(machine, named, asked)
         if prospect is not None:
             found[prospect.name] = prospect
     return tuple(found[machine.key] for machine in machines if machine.key in found)
@@ -159,6 +161,8 @@ class _Asked:
     works: Works
     kv_type: str
     seen_as: str | None  # the measured file that is this model, None when nobody measured it on rented CPUs
+    # Thousands of machines have the same dozens of accelerators, by the id and the number.
+    of_devices: dict[tuple[str, int], tuple[Prediction | Refusal, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: ModelFile | ShapeModel, lengths: StreamLengths, kv_type: str) -> _Asked:
@@ -167,13 +171,23 @@ class _Asked:
         works = works_of(model.shape, lengths, kv_type)
         return cls(shape=model.shape, record=record, works=works, kv_type=kv_type, seen_as=seen_as)
 
+    def of_device(self, device: Device, count: int) -> tuple[Prediction | Refusal, ...]:
+        """What is predicted of some equal devices: decode, prefill."""
+        key = device.id, count
+        if key not in self.of_devices:
+            works: tuple[WorkloadSpec, ...] = (self.works.decode, self.works.prefill)
+            if not self.shape.is_moe:  # fewer active parameters than all of them mean experts there, not an embedding
+                works = tuple(replace(work, active_parameters=None) for work in works)
+            self.of_devices[key] = tuple(predict_device(device, work, count=count, shape=self.shape) for work in works)
+        return self.of_devices[key]
 
-def _accelerator_prospect(machine: Instance, catalogue: Catalogue, asked: _Asked) -> Prospect | None:
+
+def _accelerator_prospect(machine: Instance, named: Callable[[str], Device], asked: _Asked) -> Prospect | None:
     """A machine with whole accelerators that are known; a slice of one has a share of the bandwidth that nobody states."""
     number = machine.accelerator_count or 0.0
     if machine.accelerator_device is None or number < 1:
         return None
-    device, count = catalogue.device_named(machine.accelerator_device), int(number)
+    device, count = named(machine.accelerator_device), int(number)
     each = machine.accelerator_memory_bytes or device.memory_bytes
     memory = None if each is None else each * count
     found = _device_prospect(machine.key, device, count, memory, asked)
@@ -185,10 +199,7 @@ def _device_prospect(
 ) -> Prospect | Refusal:
     if asked.kv_type != "f16":
         return Refusal(reason=f"{name}: predictions are for a KV cache of f16, not {asked.kv_type}; measure it")
-    works: tuple[WorkloadSpec, ...] = (asked.works.decode, asked.works.prefill)
-    if not asked.shape.is_moe:  # fewer active parameters than all of them mean experts there, not an embedding
-        works = tuple(replace(work, active_parameters=None) for work in works)
-    decode, prefill = (predict_device(device, work, count=count, shape=asked.shape) for work in works)
+    decode, prefill = asked.of_device(device, count)
     if isinstance(decode, Refusal) and decode.needed_bytes is None:
         return decode
     speeds = Speeds(depth=asked.works.depth, decode=_range_of(decode), prefill=_range_of(prefill))
@@ -221,7 +232,12 @@ def _cpu_prospects(machines: Sequence[Instance], asked: _Asked) -> tuple[Prospec
             prefill=seen[1] or _quantity(prefill, row),
         )
         evidence = predicted_evidence(
-            machine.key, asked.record, speeds, is_gpu=False, memory_bytes=_memory(machine, asked.record)
+            machine.key,
+            asked.record,
+            speeds,
+            is_gpu=False,
+            memory_bytes=_memory(machine, asked.record),
+            memory_is_floor=machine.memory_bytes is None,
         )
         prospects.append(Prospect(evidence=evidence, rests_on=seen[2], price=machine.price))
     return tuple(prospects)

@@ -7,6 +7,7 @@ towards zero as if ``PRIOR_WEIGHT`` relatives had done just what the physics say
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -31,7 +32,7 @@ _NEAR_SIZES: Final = 0.8
 PRIOR_WEIGHT: Final = 0.7
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # the groups of each are known by it
 class Relatives:
     """Measured machines of one phase.
 
@@ -58,6 +59,35 @@ def relative_keys(table: MachineTable) -> list[tuple[str, ...]]:
     return keys
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """The measured machines of one group: their places, log_threads, and their residuals with 0 where ``there`` is 0."""
+
+    members: Indices
+    log_threads: Floats
+    there: Floats
+    residuals: Floats
+
+
+@lru_cache(maxsize=4)
+def _groups(relatives: Relatives) -> tuple[dict[str, _Group], ...]:
+    """Of each kind, by name: they are asked for by every model."""
+    there = np.isfinite(relatives.residuals)
+    filled = np.where(there, relatives.residuals, 0.0)
+    return tuple(
+        {
+            name: _Group(
+                members=members,
+                log_threads=relatives.log_threads[members],
+                there=there[members].astype(np.float64),
+                residuals=filled[members],
+            )
+            for name, members in _grouped([key[kind] for key in relatives.keys]).items()
+        }
+        for kind in range(len(KINDS))
+    )
+
+
 def relatives_of(
     relatives: Relatives,
     keys: Sequence[tuple[str, ...]],
@@ -73,20 +103,18 @@ def relatives_of(
         own: for each machine, the index among the measured that it is itself and that must not count, or -1.
     """
     sums = np.zeros((len(keys), len(KINDS), 2, len(SIZES)))
-    there = np.isfinite(relatives.residuals)
-    filled = np.where(there, relatives.residuals, 0.0)
-    for kind in range(len(KINDS)):
-        groups, asking = _grouped([key[kind] for key in relatives.keys]), _grouped([key[kind] for key in keys])
-        for name, askers in asking.items():
-            members = groups.get(name)
-            if members is None:
+    blank = bool(np.isnan(log_threads).any()) or bool(np.isnan(relatives.log_threads).any())
+    for kind, groups in enumerate(_groups(relatives)):
+        for name, askers in _grouped([key[kind] for key in keys]).items():
+            group = groups.get(name)
+            if group is None:
                 continue
-            distance = log_threads[askers][:, None] - relatives.log_threads[members][None, :]
-            weight = np.exp(-0.5 * (np.nan_to_num(distance) / _NEAR_CORES) ** 2)
+            distance = log_threads[askers][:, None] - group.log_threads[None, :]
+            weight = np.exp(-0.5 * ((np.nan_to_num(distance) if blank else distance) / _NEAR_CORES) ** 2)
             if own is not None:
-                weight[own[askers][:, None] == members[None, :]] = 0.0
-            sums[askers, kind, 0] = weight @ there[members]
-            sums[askers, kind, 1] = weight @ filled[members]
+                weight[own[askers][:, None] == group.members[None, :]] = 0.0
+            sums[askers, kind, 0] = weight @ group.there
+            sums[askers, kind, 1] = weight @ group.residuals
     return sums
 
 
