@@ -192,6 +192,18 @@ def test_quiet_and_found_differ_in_their_verdict() -> None:
     assert document["undisturbed"]["constraints"][0]["available"] == pytest.approx(98, rel=0.02)
 
 
+def test_one_stop_marks_a_run() -> None:
+    """One of eight that somebody stopped: a median does not move, but no machine does that by itself."""
+    record = watched_record([False] * 8)
+    (series,) = record.measurement.decode
+    stopped = replace(series.repetitions[0], reading={**series.repetitions[0].reading, "stops_seen": 1})
+    changed = replace(series, repetitions=(stopped, *series.repetitions[1:]))
+
+    (reason,) = disturbed_parts(replace(record.measurement, decode=(changed,), prefill=None), ())
+
+    assert "was stopped" in reason
+
+
 def test_an_undisturbed_machine_that_is_too_slow_is_said_to_be() -> None:
     """200 are needed: as found a busy machine alone would prove nothing, but undisturbed the 98 are not enough either: quiet would not help."""
     verdict = decide(single_stream_need(200), [evidence_from(_mostly_busy())]).verdict

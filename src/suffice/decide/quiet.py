@@ -167,7 +167,8 @@ def disturbed_parts(
     for name, repetitions in series:
         reasons = [mark.reasons[0] for mark in _judged(repetitions, ()) if mark.disturbed]
         grave = sum(_is_grave(one) for one in repetitions)
-        if _are_many(len(reasons), len(repetitions)) or grave > MOST_GRAVE:
+        stopped = any(_was_stopped(one) for one in repetitions)
+        if _are_many(len(reasons), len(repetitions)) or grave > MOST_GRAVE or stopped:
             count = f"{len(reasons)} of {len(repetitions)} repetitions of {name} were disturbed"
             found.append(count if cause_is_told else f"{count}, one by this: {reasons[0]}")
     for part in references if _is_slowed(measurement) else ():
@@ -178,13 +179,20 @@ def disturbed_parts(
     return tuple(dict.fromkeys(found))
 
 
-def _is_grave(one: RepetitionRecord) -> bool:
-    """Whether the engine was stopped, or its threads had no CPU for a good part of a repetition."""
+def _was_stopped(one: RepetitionRecord) -> bool:
+    """Whether somebody saw the engine's process stopped, or it was away for a good part of a repetition: no machine does that by itself."""
     if not one.reading:
         return False
     reading = ContentionReading(**one.reading)  # type: ignore[arg-type]  # whole numbers were kept as such
-    waited, absent = reading.wait_share, reading.absent_share
-    return bool(reading.stops_seen) or max(waited or 0.0, absent or 0.0) > GRAVE_WAIT_SHARE
+    return bool(reading.stops_seen) or (reading.absent_share or 0.0) > GRAVE_WAIT_SHARE
+
+
+def _is_grave(one: RepetitionRecord) -> bool:
+    """Whether the engine's threads had no CPU for a good part of a repetition."""
+    if not one.reading:
+        return False
+    reading = ContentionReading(**one.reading)  # type: ignore[arg-type]  # whole numbers were kept as such
+    return (reading.wait_share or 0.0) > GRAVE_WAIT_SHARE
 
 
 def _is_slowed(measurement: MeasurementRecord) -> bool:
