@@ -23,6 +23,7 @@ MAX_MARKED_SHARE: Final = 0.20
 
 # What quiet machines never show (the longest wait of 300 quiet repetitions was 4 % of the time): two such repetitions mark a run, however many there are.
 GRAVE_WAIT_SHARE: Final = 0.10
+LEAST_GRAVE_S: Final = 0.02  # a prompt of 0.06 s waits 13 % of it now and then
 MOST_GRAVE: Final = 1
 
 # A neighbour that only the reference kernel sees is always somewhere on a rented machine. It marks a run where it changed the result: by so much or
@@ -180,31 +181,29 @@ def disturbed_parts(
 
 
 def _was_stopped(one: RepetitionRecord) -> bool:
-    """Whether somebody saw the engine's process stopped, or it was away for a good part of a repetition: no machine does that by itself."""
-    if not one.reading:
-        return False
-    reading = ContentionReading(**one.reading)  # type: ignore[arg-type]  # whole numbers were kept as such
-    return bool(reading.stops_seen) or (reading.absent_share or 0.0) > GRAVE_WAIT_SHARE
+    """Whether a sample saw the engine's process stopped: no machine does that by itself. A hypervisor only takes its CPU away."""
+    return bool(one.reading.get("stops_seen"))
 
 
 def _is_grave(one: RepetitionRecord) -> bool:
-    """Whether the engine's threads had no CPU for a good part of a repetition."""
+    """Whether the engine's threads had no CPU for a good part of a repetition, and for longer than some time slices."""
     if not one.reading:
         return False
     reading = ContentionReading(**one.reading)  # type: ignore[arg-type]  # whole numbers were kept as such
-    return (reading.wait_share or 0.0) > GRAVE_WAIT_SHARE
+    away = max(reading.wait_share or 0.0, reading.absent_share or 0.0)
+    return away > max(GRAVE_WAIT_SHARE, LEAST_GRAVE_S / reading.wall_s)
 
 
 def _is_slowed(measurement: MeasurementRecord) -> bool:
-    """Whether disturbances changed a result; also where nobody knows by how much."""
+    """Whether a result is known to be changed. Where no quiet speed is told, slow readings alone prove nothing: on a rented machine some always are."""
     prefill = measurement.prefill
     pairs = [(one.tokens_per_second, one.quiet) for one in measurement.decode[:1]]
     pairs += [] if prefill is None else [(prefill.tokens_per_second, prefill.quiet)]
     return any(
-        found is None
-        or quiet is None
-        or quiet.tokens_per_second is None
-        or found.point < (1 - LEAST_EFFECT) * quiet.tokens_per_second.point
+        found is not None
+        and quiet is not None
+        and quiet.tokens_per_second is not None
+        and found.point < (1 - LEAST_EFFECT) * quiet.tokens_per_second.point
         for found, quiet in pairs
     )
 
