@@ -208,8 +208,10 @@ def _judged(found: _Ratio, share: float, kind: CheckKind) -> GuardCheck:
     counted = found.steady or (found.scaled if found.scaled_alone else found.raw)
     used = [one for one in (counted, found.scaled) if one is not None]
     outcome = _outcome([judge_change(one, tolerance) for one in used])
-    if found.steady is not None and found.raw is not None and judge_change(found.raw, tolerance) is Change.WORSE:
-        counted, outcome = found.raw, Outcome.FAIL
+    if found.steady is not None and found.raw is not None:
+        of_all = judge_change(found.raw, tolerance)
+        if of_all is Change.WORSE or (outcome is Outcome.PASS and of_all is not Change.WITHIN):
+            counted, outcome = found.raw, _outcome([of_all])
     if found.obstacle:
         outcome = Outcome.INCONCLUSIVE
     return GuardCheck(
@@ -379,7 +381,7 @@ def check_interleaved(  # both figures, and what judges them
         new: that of the head.
         tolerance: as a share.
         steady: the same ratio of the faster steps alone (:func:`suffice.decide.paired_speed.steady_rate`), which neighbours move less. With it
-            a head passes when its faster steps do and the ratio of all steps is not shown to be worse, and fails when either is.
+            a head passes when both are within the tolerance, and fails when either is shown to be worse.
     """
     obstacle = "" if ratio is not None else "fewer than three rounds in which both were measured"
     if ratio is not None:
