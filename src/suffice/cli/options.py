@@ -108,6 +108,15 @@ OwnCatalogue = Annotated[
     Path | None,
     typer.Option("--catalog", metavar="FILE", help="Entries of yours (TOML) that change the catalogue's or are added."),
 ]
+MaxLoss = Annotated[
+    float | None,
+    typer.Option(
+        "--max-loss",
+        metavar="POINTS",
+        help="Most that a model may lose against its reference, in points of 100, where the demand does not say. Default: 1.",
+    ),
+]
+
 Margin = Annotated[
     float | None,
     typer.Option("--margin", min=1.0, max=100.0, help="Headroom for peaks and retries. Default: the demand's, or 1.5."),

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from suffice.cli import options
-from suffice.cli.decide import ServerKind
+from suffice.cli.runs import ServerKind
 from suffice.report.page.language import Language
 
 
@@ -48,14 +48,7 @@ def report(
         Path | None, typer.Option("--plan", metavar="FILE", help="What `suffice plan --json` printed.")
     ] = None,
     lang: Annotated[Language, typer.Option("--lang", help="Language of the page.")] = Language.EN,
-    max_loss: Annotated[
-        float | None,
-        typer.Option(
-            "--max-loss",
-            metavar="POINTS",
-            help="Most that a model may lose against its reference, in points of 100, where the demand does not say. Default: 1.",
-        ),
-    ] = None,
+    max_loss: options.MaxLoss = None,
     margin: options.Margin = None,
     out: Annotated[
         Path | None,

@@ -12,7 +12,7 @@ from suffice.report.page.language import Language
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from suffice.cli.decide import ServerKind
+    from suffice.cli.runs import ServerKind
     from suffice.decide.quants_conclusion import Conclusions
     from suffice.model.demand import Demand
     from suffice.model.served import ServedLoad
@@ -51,31 +51,23 @@ def gather(asked: Asked) -> tuple[PageInput, list[str]]:
         UsageError: files that do not belong together.
     """
     from suffice import __version__
-    from suffice.cli.decide import apart, names_of, refuse_comparisons
     from suffice.cli.quality import RECORD_NAME, with_quality
+    from suffice.cli.runs import read_runs
     from suffice.cli.verdicts import with_margin
     from suffice.decide.compare import decide
-    from suffice.decide.evidence import evidence_from, of_the_demanded_model
-    from suffice.loaders.any_record import load_any_record
     from suffice.loaders.demand import load_demand
     from suffice.report.page.given import NamedRun, PageInput
     from suffice.report.page.plan_view import read_plan
     from suffice.report.page.simulation_view import read_simulation
 
     demand = with_margin(load_demand(asked.demand_file), asked.margin)
-    refuse_comparisons(list(asked.runs))
-    paths, servers = apart(list(asked.runs), list(asked.server_kinds))
-    records = [load_any_record(path) for path in paths]
-    evidences = [
-        of_the_demanded_model(demand, record, evidence_from(record, name))
-        for record, name in zip(records, names_of(paths, records), strict=True)
-    ]
+    read = read_runs(demand, asked.runs, asked.server_kinds)
     files = [] if asked.quants is None else [asked.quants]
-    demand, evidences, notes = with_quality(demand, evidences, files, asked.max_loss)
-    decision = decide(demand, evidences, servers)
+    demand, evidences, notes = with_quality(demand, list(read.evidences), files, asked.max_loss)
+    decision = decide(demand, evidences, read.servers)
     runs = tuple(
         NamedRun(file=path.name, record=record, evidence=evidence)
-        for path, record, evidence in zip(paths, records, evidences, strict=True)
+        for path, record, evidence in zip(read.paths, read.records, evidences, strict=True)
     )
     for run in runs:
         _check_texts(run)
@@ -92,13 +84,7 @@ def gather(asked: Asked) -> tuple[PageInput, list[str]]:
         commands=_commands(asked),
         version=__version__,
     )
-    return given, [*notes, *_warnings(runs)]
-
-
-def _warnings(runs: tuple[NamedRun, ...]) -> list[str]:
-    found = [f"{run.file}: {warning}" for run in runs for warning in run.record.warnings]
-    found += [f"{run.file}: the run was not finished; what it holds is used" for run in runs if not run.record.complete]
-    return found
+    return given, [*notes, *read.warnings()]
 
 
 def _check_texts(run: NamedRun) -> None:
