@@ -130,14 +130,7 @@ def _cost(fleets: tuple[Fleet, ...], tags: Tags) -> MonthlyCost:
 
 def _line(fleet: Fleet, tags: Tags) -> CostPart:
     price = fleet.machine.price
-    tag = tags.get(fleet.machine.name) or PriceTag(
-        amount=price.per_hour,
-        unit="hour",
-        currency=price.currency,
-        region=price.region,
-        date=price.date,
-        source=price.source,
-    )
+    tag = tags.get(fleet.machine.name) or PriceTag.of_hour(price)
     return CostPart(name=f"machine hours, {fleet.machine.name}", amount=fleet.monthly, units=fleet.hours, price=tag)
 
 
@@ -145,19 +138,8 @@ def _waiting_verdict(fleet: Fleet, parts: Parts) -> Verdict:
     machine = fleet.machine
     case = replace(machine.waiting, demanded=parts.waiting_per_s / fleet.count)
     slots = fleet.slots if fleet.shown else case.most_slots
-    served = Served(
-        case=case,
-        ends=machine.ends,
-        slots=slots,
-        capacity_slots=slots,
-        capacity=_at_least(case.demanded * case.margin if fleet.shown else None, machine),
-        missed_alone=(),
-        ttft=None,
-        tpot=None,
-        machines=None,
-        machine_slots=slots,
-        slots_that_fit=None,
-    )
+    capacity = _at_least(case.demanded * case.margin if fleet.shown else None, machine)
+    served = Served.of_capacity(case, machine.ends, slots, capacity)
     share = share_of(parts.waiting, fleet.count)
     return decide_machine(share, machine.evidence, ServiceOutlook(served=served, drained=None))
 

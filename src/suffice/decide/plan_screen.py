@@ -106,20 +106,7 @@ def _simulated(share: Demand, machine: MachineEvidence) -> ServiceOutlook | None
     capacity = Quantity(
         point=wanted, low=wanted, high=None, basis=ends.basis, interval_known=ends.interval_known, more_untried=True
     )
-    served = Served(
-        case=case,
-        ends=ends,
-        slots=slots,
-        capacity_slots=slots,
-        capacity=capacity,
-        missed_alone=(),
-        ttft=None,
-        tpot=None,
-        machines=None,
-        machine_slots=slots,
-        slots_that_fit=None,
-    )
-    return ServiceOutlook(served=served, drained=None)
+    return ServiceOutlook(served=Served.of_capacity(case, ends, slots, capacity), drained=None)
 
 
 def _keeps(curve: ServiceCurve, case: ServedCase, slots: int, rate_per_s: float) -> bool:

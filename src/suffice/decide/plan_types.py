@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from suffice.decide.verdict import Grade
 
 if TYPE_CHECKING:
+    from suffice.catalogue.entries import Price
     from suffice.decide.quantity import Quantity
     from suffice.decide.verdict import Verdict
     from suffice.model.basis import Basis
@@ -50,6 +51,19 @@ class PriceTag:
     date: str
     source: str
     is_old: bool = False
+
+    @classmethod
+    def of_hour(cls, price: Price, *, is_old: bool = False) -> PriceTag:
+        """The price of an hour of a machine of the catalogue."""
+        return cls(
+            amount=price.per_hour,
+            unit="hour",
+            currency=price.currency,
+            region=price.region,
+            date=price.date,
+            source=price.source,
+            is_old=is_old,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

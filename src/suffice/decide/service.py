@@ -73,6 +73,23 @@ class Served:
     slots_that_fit: int | None
     uneven: tuple[int, ...] = ()
 
+    @classmethod
+    def of_capacity(cls, case: ServedCase, ends: CurveEnds, slots: int, capacity: Quantity | None) -> Served:
+        """Where nothing but a capacity with so many slots was looked at: latencies and counts of machines are not known."""
+        return cls(
+            case=case,
+            ends=ends,
+            slots=slots,
+            capacity_slots=slots,
+            capacity=capacity,
+            missed_alone=(),
+            ttft=None,
+            tpot=None,
+            machines=None,
+            machine_slots=slots,
+            slots_that_fit=None,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:

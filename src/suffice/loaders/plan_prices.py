@@ -23,15 +23,7 @@ _RATE: Final = re.compile(r"(?P<of>[A-Z]{3})=(?P<amount>[0-9]+(?:\.[0-9]+)?)(?P<
 
 def hour_tag(price: Price, today: date) -> PriceTag:
     """The price of an hour of a machine."""
-    return PriceTag(
-        amount=price.per_hour,
-        unit="hour",
-        currency=price.currency,
-        region=price.region,
-        date=price.date,
-        source=price.source,
-        is_old=is_old(price.date, today),
-    )
+    return PriceTag.of_hour(price, is_old=is_old(price.date, today))
 
 
 def tagged_apis(apis: Iterable[ApiPrice], today: date) -> tuple[TaggedApi, ...]:

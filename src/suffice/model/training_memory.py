@@ -8,7 +8,6 @@ neither logits nor copies, the high one without.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from suffice.model.training import Method, Optimizer, Precision
@@ -140,17 +139,3 @@ def activation_bytes(training: TrainingShape, demand: TrainingDemand, *, checkpo
     layers = float(number * tokens * per_token)
     logits = float(_LOGIT_BYTES * tokens * (training.shape.n_vocab or 0))
     return Bytes(low=layers, high=layers + logits)
-
-
-_DESCRIBED: Final = MappingProxyType(
-    {
-        Method.FULL: "weights, gradients and optimizer of all parameters",
-        Method.LORA: "frozen weights in 16 bits, and adapters with their gradients and optimizer",
-        Method.QLORA: "frozen weights in 4.127 bits, and adapters with their gradients and optimizer",
-    }
-)
-
-
-def states_text(method: Method) -> str:
-    """What the model states of a method are, in words."""
-    return _DESCRIBED[method]
