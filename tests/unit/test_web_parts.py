@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.pages import whole
 from helpers.records import run_record
 from suffice.catalogue.catalogue import shipped
 from suffice.decide.compare import decide
@@ -17,7 +18,8 @@ from suffice.errors import UsageError
 from suffice.loaders.demand import parse_demand
 from suffice.loaders.planning import PlanRequest
 from suffice.loaders.reference import resolve_model
-from suffice.report.page.model import Language, Section, Sentence, Text
+from suffice.report.page.costs import cost_section
+from suffice.report.page.model import Language, Sentence
 from suffice.report.page.words import words_for
 from suffice.report.plan_document import plan_document
 from suffice.web import answer as answer_module
@@ -28,7 +30,7 @@ from suffice.web.form import default_form, form_of, with_choice
 from suffice.web.lanes import Lane, done
 from suffice.web.page import Pages, Setting, View
 from suffice.web.runs import NamedRecord
-from suffice.web.sections import _with_rest_told
+from suffice.web.words import texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -226,17 +228,23 @@ def test_a_plan_does_not_depend_on_the_one_before() -> None:
 @pytest.mark.parametrize("language", list(Language))
 def test_what_is_left_out_is_found_by_a_command(language: Language) -> None:
     """A report names its plan's file for the options that it leaves out; the page has none."""
-    plan = full_plan(
-        plan_request('[demand]\nkind = "interactive"\nprompt_tokens = 512\noutput_tokens = 128\nttft_s = 5\n')
-    )
-    left_out = Sentence(text=words_for(language).text("cost.more", count="2"))
-    section = Section(key="cost", title=Text(text="cost"), blocks=(left_out,))
+    given = whole()
+    assert given.plan is not None
+    more = tuple(replace(given.plan.options[0], name=f"one more, {number}") for number in range(12))
+    crowded = replace(given.plan, options=(*given.plan.options, *more))
+    asked = replace(given, plan=crowded, left_out=texts_of(language)["plan.more"])
 
-    told = _with_rest_told(section, plan, language).blocks[0]
+    (told,) = [
+        block
+        for block in cost_section(asked, words_for(language)).blocks
+        if isinstance(block, Sentence) and "`suffice plan`" in block.text.text
+    ]
 
-    assert isinstance(told, Sentence)
-    assert "`suffice plan`" in told.text.text
-    assert "2" in told.text.text
+    assert str(len(crowded.options) - 12) in told.text.text
+    report = cost_section(replace(asked, left_out=None), words_for(language))
+    assert words_for(language).text("cost.more", count=f"{len(crowded.options) - 12}") in [
+        block.text for block in report.blocks if isinstance(block, Sentence)
+    ]
 
 
 def test_two_browsers_do_not_call_each_others_work_off(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

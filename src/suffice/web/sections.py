@@ -26,7 +26,6 @@ from suffice.web.words import texts_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from suffice.decide.plan_types import Plan
     from suffice.report.page.model import Block, Language, Page
     from suffice.web.answer import Answer, Note
 
@@ -52,7 +51,8 @@ def answer_page(answer: Answer, language: Language) -> Page:
 
     Without a record of the chosen model the best option of the plan stands in for the machine at hand, under its own name.
     """
-    given = _given(answer)
+    # A report points to its plan's file for the options that it leaves out; here there is none, and the command is named.
+    given = replace(_given(answer), left_out=texts_of(language)["plan.more"])
     is_early = answer.plan_machines is not None
     # A verdict quotes the cheapest offer: one on the machine at hand does not where the plan is provisional.
     told = replace(given, plan=None) if is_early and answer.decision is not None else given
@@ -63,7 +63,7 @@ def answer_page(answer: Answer, language: Language) -> Page:
         sections = [_marked(_offer(answer, given, language), language, early=is_early), *sections]
     if answer.plan is not None:
         cost = found[_COST] if told.plan is not None else cost_section(given, words_for(language))
-        sections.append(_marked(_with_rest_told(cost, answer.plan, language), language, early=is_early))
+        sections.append(_marked(cost, language, early=is_early))
     if answer.decision is not None and answer.rests is Rests.FINAL:
         sections.append(flips_section(given, words_for(language)))
     missing = _missing(answer, language)
@@ -94,21 +94,6 @@ def _marked(section: Section, language: Language, *, early: bool) -> Section:
         return section
     told = texts_of(language)["early"].format(title=section.title.text)
     return replace(section, title=replace(section.title, text=told))
-
-
-def _with_rest_told(cost: Section, plan: Plan, language: Language) -> Section:
-    """A report points to its plan's file for the options that it leaves out; here there is none, and the command is named."""
-    words = words_for(language)
-    files = {words("cost.more", count=f"{count}"): count for count in range(len(plan.options))}
-
-    def told(block: Block) -> Block:
-        count = files.get(block.text.text) if isinstance(block, Sentence) else None
-        if count is None or not isinstance(block, Sentence):
-            return block
-        text = texts_of(language)["plan.more"].format(count=count)
-        return replace(block, text=replace(block.text, text=text))
-
-    return replace(cost, blocks=tuple(told(block) for block in cost.blocks))
 
 
 def _given(answer: Answer) -> PageInput:

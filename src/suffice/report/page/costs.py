@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from suffice.decide.verdict import Grade
@@ -39,6 +40,12 @@ _COLUMNS: Final = (
 )
 
 
+def _left_out(given: PageInput, count: int, words: Words) -> Text:
+    """Where the options are that the table leaves out."""
+    text = words.text("cost.more", count=f"{count}")
+    return text if given.left_out is None else replace(text, text=given.left_out.format(count=count))
+
+
 def cost_section(given: PageInput, words: Words) -> Section:
     """The plan, or how one is made."""
     title, plan = words.text("section.cost"), given.plan
@@ -50,8 +57,7 @@ def cost_section(given: PageInput, words: Words) -> Section:
     blocks.append(Picture(chart=_chart(bars, given.demand, plan, words), table=table) if bars else table)
     blocks.append(Listing(items=tuple(told for one in shown for told in _remarks(one, words))))
     if len(plan.options) > len(shown):
-        more = f"{len(plan.options) - len(shown)}"
-        blocks.append(Sentence(text=words.text("cost.more", count=more), role=Role.NOTE))
+        blocks.append(Sentence(text=_left_out(given, len(plan.options) - len(shown), words), role=Role.NOTE))
     blocks += crossing_blocks(plan, words)
     bills = bills_table(shown, words)
     blocks += [] if bills is None else [bills]

@@ -43,6 +43,7 @@ class PageInput:
         plan: a document of ``suffice plan``; None: none was given.
         commands: that make the verdict and the page again.
         version: of suffice.
+        left_out: where the options of the plan are that the page leaves out, with ``{count}``; None: in the plan's file.
     """
 
     demand: Demand
@@ -56,6 +57,7 @@ class PageInput:
     plan: PlanView | None = None
     commands: tuple[str, ...] = ()
     version: str = ""
+    left_out: str | None = None
 
     @property
     def chosen(self) -> NamedRun | None:
