@@ -28,7 +28,7 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
@@ -47,6 +47,7 @@ from suffice.stats.stopping import StoppingRule
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from suffice.decide.disturbance import ContentionReading
     from suffice.measure.engine.seam import Session
     from suffice.measure.machine import Machine
     from suffice.records.schema import ReferenceRecord
@@ -60,6 +61,7 @@ LENGTH: Final = 32
 STEPS: Final = 32
 TRIAL_S: Final = 3.5
 REST_S: Final = 0.3
+YIELD_S: Final = 0.05
 LEAST_QUIET_SHARE: Final = 0.30
 CLOSE: Final = 0.05
 NEAREST_ROUNDS: Final = 2
@@ -212,6 +214,7 @@ class Trial:
     measurement: MeasurementRecord
     reasons: tuple[str, ...]
     references: tuple[ReferenceRecord, ...]
+    reading: ContentionReading
 
 
 def trial(session: Session, machine: Machine, kind: str, threads: int) -> Trial:
@@ -235,7 +238,12 @@ def trial(session: Session, machine: Machine, kind: str, threads: int) -> Trial:
     whole = judge_disturbance([reading], None, None)
     reasons = list(whole.reasons) if whole.disturbed else []
     reasons += disturbed_parts(measurement, state.references, cause_is_told=bool(reasons))
-    return Trial(measurement=measurement, reasons=tuple(reasons), references=tuple(state.references[0]))
+    return Trial(
+        measurement=measurement,
+        reasons=tuple(reasons),
+        references=tuple(state.references[0]),
+        reading=reading,
+    )
 
 
 def line_of(made: Trial, kind: str, number: int) -> dict[str, Any]:
@@ -258,7 +266,11 @@ def line_of(made: Trial, kind: str, number: int) -> dict[str, Any]:
         "share": None if quiet is None else quiet.disturbed_share,
         "marks": [one.disturbed for one in first.repetitions],
         "rep_reasons": [list(one.reasons) for one in first.repetitions],
-        "references": [[one.memory_s, one.compute_s, one.waited_s, one.cost_s] for one in made.references],
+        "references": [asdict(one) for one in made.references],
+        "repetitions": [asdict(one) for one in first.repetitions],
+        "reading": asdict(made.reading),
+        "prefill_repetitions": [] if prefill is None else [asdict(one) for one in prefill.repetitions],
+        "prefill_s": [] if prefill is None else [list(row) for row in prefill.chunk_s],
         "prefill": None if prefill is None or prefill.tokens_per_second is None else prefill.tokens_per_second.point,
         "steps": [list(row) for row in first.step_s],
     }
@@ -292,6 +304,7 @@ def run(asked: argparse.Namespace) -> None:
                 with asked.out.open("a") as file:
                     file.write(json.dumps(line_of(found, kind, number)) + "\n")
                 print(f"round {number} {kind}: {'; '.join(found.reasons) or 'quiet'}", file=sys.stderr)
+                time.sleep(YIELD_S)  # to others who wait for the lock
 
 
 def table(rows: list[dict[str, Any]]) -> None:

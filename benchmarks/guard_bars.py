@@ -1,17 +1,17 @@
 """The guard on real runs of this machine: the same thing twice, and a head that is 10 % slower, measured in turns.
 
-One model is opened once. A pair is ten rounds in which base and head make a repetition each, in balanced order, as `suffice guard --interleave` does with
-two files. The heads:
+A pair is ten rounds in which base and head make a repetition of decode each, as `suffice guard --interleave` does with two files: in turns of some steps, whoever
+has no turn at rest, half of the rounds after both were loaded again in the opposite order. The heads:
 
 - same: the same again (A/A);
-- sleep: it sleeps for a ninth of a repetition's time, which every step has its share of, so that its rate is 10 % lower;
-- stall: every tenth step has all of it, and takes about twice as long: also 10 % less, and none of it in the faster steps.
+- sleep: it sleeps for a ninth of a piece's time, which every step has its share of, so that its rate is 10 % lower;
+- stall: every eleventh step takes 2.2 times as long: also 10 % less, and none of it in the other steps.
 
 For each: how often the guard said PASS, FAIL and INCONCLUSIVE, and beside it what rivals do on the same numbers: Welch's t on the rates of repetitions as
 if they were independent, "worse" when p < 0.05 one-sided (p) and when the means differ by more than 5 % (mean). The same again on numbers resampled from
 the real rounds (2,000 pairs, seeded): their A/A, and a head whose steps take 1/0.9 times as long.
 
-Usage: python benchmarks/guard_bars.py MODEL.gguf FILE.jsonl [--pairs 300] [--slower 100] [--threads 2] [--lock LOCKFILE]; --table prints what FILE holds.
+Usage: python benchmarks/guard_bars.py MODEL.gguf FILE.jsonl [--pairs 300] [--slower 100] [--stalls 30] [--threads 2] [--lock LOCKFILE]; --table prints what FILE holds.
 """
 
 from __future__ import annotations
@@ -27,17 +27,20 @@ from collections import Counter
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from scipy import stats
 
 from suffice.decide.compare_runs import DEFAULT_TOLERANCE, check_interleaved
 from suffice.decide.guard_types import Metric, Outcome
-from suffice.decide.paired_speed import steady_rate
+from suffice.decide.paired_speed import even_steps
+from suffice.measure.clock import RealClock
 from suffice.measure.engine.client import find_engine
 from suffice.measure.engine.seam import EngineSettings
-from suffice.measure.series import warm_up
-from suffice.stats.rounds import balanced_order, paired_ratio
+from suffice.measure.interleaved import take_turns
+from suffice.measure.series import DecodeAt, Part, SeriesPlan, SeriesRunner, SeriesState, ThreadChoice, warm_up
+from suffice.stats.rounds import paired_ratio
+from suffice.stats.stopping import StoppingRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,10 +48,12 @@ if TYPE_CHECKING:
     from suffice.measure.engine.seam import Session
 
 ROUNDS: Final = 10
-STEPS: Final = 64  # the most of a repetition of `suffice measure`, which lasts 0.4 s where steps are longer
+STEPS: Final = 56  # 0.4 s, as a repetition of `suffice measure` with steps of 7 ms
+PIECE: Final = 4  # steps of a turn, which lasts 0.03 s
+YIELD_S: Final = 0.05
 DEPTH: Final = 32
 SLOWER: Final = 0.9
-STALL_EVERY: Final = 10
+STALL_EVERY: Final = 11  # steps that wake a turn are every fifth, and do not count: stalls must not fall on them alone
 HEADS: Final = ("same", "sleep", "stall")
 RESAMPLED: Final = 2000
 _ALPHA: Final = 0.05
@@ -56,42 +61,82 @@ _ALPHA: Final = 0.05
 Rows = list[list[float]]
 
 
-def repetition(session: Session, head: str) -> list[float]:
-    """Seconds of the steps of one repetition; a slower head sleeps, and that time is its own."""
-    if not session.rewind(DEPTH):
-        session.prefill(DEPTH)
-    session.decode(1)
-    session.rewind(DEPTH)
-    steps = list(session.decode(STEPS))
-    if head == "same":
-        return steps
-    begin_s = time.monotonic()
-    time.sleep(math.fsum(steps) * (1 / SLOWER - 1))
-    asleep_s = time.monotonic() - begin_s
-    hit = range(0, STEPS, STALL_EVERY if head == "stall" else 1)
-    return [step + asleep_s / len(hit) * (place in hit) for place, step in enumerate(steps)]
+class OneDepth(SeriesPlan):
+    """One series of decode: the second depth of a run would double the time of a pair."""
+
+    def decode_series(self) -> tuple[DecodeAt, ...]:
+        """Only that of the run's depth."""
+        return (DecodeAt(self.depth),)
 
 
-def pair(session: Session, head: str) -> tuple[Rows, Rows]:
+class Slowed:
+    """A session that sleeps after decoding; that time is its steps' own."""
+
+    def __init__(self, session: Session, head: str) -> None:
+        self._session, self._head, self._made = session, head, 0
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # whatever a session can do
+        return getattr(self._session, name)
+
+    def decode(self, n_steps: int, *, batch: int = 1) -> tuple[float, ...]:
+        """As the session, and then asleep."""
+        steps = list(self._session.decode(n_steps, batch=batch))
+        places = range(self._made, self._made + n_steps)
+        self._made += n_steps
+        hit = [place % STALL_EVERY == 0 for place in places] if self._head == "stall" else [True] * n_steps
+        share = (1 / SLOWER - 1) * (STALL_EVERY if self._head == "stall" else 1)
+        if self._head == "same" or not any(hit):
+            return tuple(steps)
+        begin_s = time.monotonic()
+        time.sleep(share * math.fsum(steps) / n_steps * sum(hit))
+        each_s = (time.monotonic() - begin_s) / sum(hit)
+        return tuple(step + each_s * is_hit for step, is_hit in zip(steps, hit, strict=True))
+
+
+def pair(model: Path, head: str, threads: int) -> tuple[Rows, Rows]:
     """Ten rounds of base and head."""
-    rows: tuple[Rows, Rows] = ([], [])
-    for number in range(ROUNDS):
-        for place in balanced_order(2, number):
-            rows[place].append(repetition(session, ("same", head)[place]))
-    return rows
+    settings = EngineSettings(n_ctx=16 * DEPTH, n_threads=threads, n_threads_batch=threads)
+    engine, clock, names = find_engine(), RealClock(), ("base", "head")
+    plan = OneDepth(
+        prompt_tokens=1, depth=DEPTH, steps=STEPS, budget_s=math.inf, rule=StoppingRule(), piece_steps=PIECE
+    )
+    states = {
+        name: SeriesState(threads=ThreadChoice(decode=threads, prefill=threads), prompt_tokens=1) for name in names
+    }
+    for half in (names, names[::-1]):
+        with ExitStack() as stack:
+            opened = {name: stack.enter_context(engine.open(model, settings)) for name in half}
+            runners = {}
+            for name in names:
+                warm_up(opened[name])
+                opened[name].rest()
+                session = opened[name] if name == "base" else Slowed(opened[name], head)
+                runners[name] = SeriesRunner(session, clock, plan, states[name])
+            for number in range(ROUNDS // 2):
+                pieces = {name: resting(runners[name].turn(Part.DEEP), opened[name]) for name in names}
+                take_turns(pieces, number + (half is not names))
+    base, new = ([list(row) for row in states[name].step_rows[DecodeAt(DEPTH)]] for name in names)
+    return base, new
 
 
-def judged(base: Rows, new: Rows, *, steady: bool = True) -> Outcome:
-    """What the guard says; without the faster steps, what it would say by all steps alone."""
-    all_steps = [{number: [len(row) / math.fsum(row)] for number, row in enumerate(side)} for side in (base, new)]
-    faster = [{number: [steady_rate(row)] for number, row in enumerate(side)} for side in (base, new)]
+def resting(pieces: Iterator[None], session: Session) -> Iterator[None]:
+    """The session rests after each piece."""
+    for _ in pieces:
+        session.rest()
+        yield
+
+
+def judged(base: Rows, new: Rows, *, by_even: bool = True) -> Outcome:
+    """What the guard says; without the even steps, what it would say by all steps alone."""
+    sides = [{number: [row] for number, row in enumerate(side)} for side in (base, new)]
+    rates = [{number: [len(row) / math.fsum(row) for row in rows] for number, rows in side.items()} for side in sides]
     check = check_interleaved(
         Metric.DECODE,
-        paired_ratio(all_steps[0], all_steps[1]),
+        paired_ratio(rates[0], rates[1]),
         1.0,
         1.0,
         tolerance=DEFAULT_TOLERANCE,
-        steady=paired_ratio(faster[0], faster[1]) if steady else None,
+        even=even_steps(sides[0], sides[1]) if by_even else None,
     )
     return check.outcome
 
@@ -105,14 +150,14 @@ def welch(base: Rows, new: Rows) -> tuple[bool, bool]:
 
 def line(name: str, pairs: Sequence[tuple[Rows, Rows]]) -> str:
     """A row of the table."""
-    with_steady = Counter(judged(*one) for one in pairs)
-    without = Counter(judged(*one, steady=False) for one in pairs)
+    by_both = Counter(judged(*one) for one in pairs)
+    without = Counter(judged(*one, by_even=False) for one in pairs)
     rivals = [welch(*one) for one in pairs]
 
     def share(count: int) -> str:
         return f"{count / len(pairs):.1%}"
 
-    cells = [share(with_steady[one]) for one in (Outcome.PASS, Outcome.FAIL, Outcome.INCONCLUSIVE)]
+    cells = [share(by_both[one]) for one in (Outcome.PASS, Outcome.FAIL, Outcome.INCONCLUSIVE)]
     cells += [f"{share(without[Outcome.PASS])} / {share(without[Outcome.FAIL])}"]
     cells += [share(sum(one[0] for one in rivals)), share(sum(one[1] for one in rivals))]
     return f"| {name} | {len(pairs)} | " + " | ".join(cells) + " |"
@@ -165,19 +210,17 @@ def read(path: Path) -> dict[str, list[tuple[Rows, Rows]]]:
 def run(asked: argparse.Namespace) -> None:
     """Make the pairs that FILE lacks, heads in turns."""
     done = {head: len(pairs) for head, pairs in read(asked.out).items()}
-    settings = EngineSettings(n_ctx=16 * DEPTH, n_threads=asked.threads, n_threads_batch=asked.threads)
-    with find_engine().open(asked.model, settings) as session:
-        warm_up(session)
-        session.prefill(DEPTH)
-        for number in range(max(asked.pairs, asked.slower)):
-            for head in HEADS:
-                if number < done[head] or number >= (asked.pairs if head == "same" else asked.slower):
-                    continue
-                with locked(asked.lock):
-                    base, new = pair(session, head)
-                with asked.out.open("a") as file:
-                    file.write(json.dumps({"head": head, "base": base, "new": new}) + "\n")
-                print(f"pair {number} {head}: {judged(base, new)}", file=sys.stderr)
+    asked_for = {"same": asked.pairs, "sleep": asked.slower, "stall": asked.stalls}
+    for number in range(max(asked_for.values())):
+        for head in HEADS:
+            if number < done[head] or number >= asked_for[head]:
+                continue
+            with locked(asked.lock):
+                base, new = pair(asked.model, head, asked.threads)
+            with asked.out.open("a") as file:
+                file.write(json.dumps({"head": head, "base": base, "new": new}) + "\n")
+            print(f"pair {number} {head}: {judged(base, new)}", file=sys.stderr)
+            time.sleep(YIELD_S)  # to others who wait for the lock
 
 
 def main() -> None:
@@ -187,6 +230,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--pairs", type=int, default=300)
     parser.add_argument("--slower", type=int, default=100)
+    parser.add_argument("--stalls", type=int, default=30)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--lock", type=Path)
     parser.add_argument("--table", action="store_true")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from typing import TYPE_CHECKING, Final
+
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from suffice.measure.service_plan import (
@@ -16,6 +18,9 @@ from suffice.measure.service_plan import (
     cost_s,
     passes_of,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 NEEDS = st.builds(
     ServiceNeeds,
@@ -69,10 +74,25 @@ def test_every_plan_is_a_curve(needs: ServiceNeeds, speed: SpeedEstimate, budget
         assert point.depth + tokens * passes_of(point, speed.pass_s(point)).total <= context_of(points)
 
 
+_LONGER_CHUNK: Final = (  # what reads a chunk of 300 tokens as well has no time for two depths of another
+    ServiceNeeds(slots=2, working_depth=1, deepest=2, largest_chunk=300),
+    SpeedEstimate(step_s=1.0, token_s=0.375, can_cut=False),
+    461.0,
+    1.25,
+)
+
+
 @settings(max_examples=60, deadline=None)
+@example(*_LONGER_CHUNK)
 @given(NEEDS, SPEEDS, st.floats(0.1, 1e4), st.floats(1.0, 10.0))
 def test_more_budget_never_plans_less(
     needs: ServiceNeeds, speed: SpeedEstimate, budget_s: float, factor: float
 ) -> None:
-    """The number of points does not fall when the budget grows."""
-    assert len(_points(needs, speed, budget_s)) <= len(_points(needs, speed, factor * budget_s))
+    """The number of points does not fall when the budget grows, unless longer prompts are read for it."""
+    less, more = _points(needs, speed, budget_s), _points(needs, speed, factor * budget_s)
+
+    assert len(less) <= len(more) or _longest_chunk(less) < _longest_chunk(more)
+
+
+def _longest_chunk(points: Collection[PassPoint]) -> int:
+    return max(point.size for point in points if point.kind is PassKind.PREFILL)

@@ -190,3 +190,59 @@ def is_alive(pid: int) -> bool:
     except OSError:
         return False
     return status != "Z"
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@LINUX_ONLY
+def test_a_worker_rests_until_it_is_asked() -> None:
+    """Stopped at once, as often as wanted; the next request wakes it, and so does its end."""
+    worker = WorkerProcess()
+    try:
+        worker.ask("cpu_time_s", {}, 60)
+        worker.rest()
+        worker.rest()
+        assert worker.is_resting
+        assert _reaches(worker.pid, "T")
+        assert worker.ask("cpu_time_s", {}, 60) > 0
+        assert not worker.is_resting
+        worker.rest()
+    finally:
+        began_s = time.monotonic()
+        worker.close()
+    assert time.monotonic() - began_s < 4  # it ended by itself, and was not waited for
+    worker.rest()  # nobody is there any more
+
+
+def _reaches(pid: int, state: str) -> bool:
+    for _ in range(200):
+        if _state(pid) == state:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+@LINUX_ONLY
+def test_a_resting_worker_does_not_outlive_a_killed_client() -> None:
+    """Kill -9 of the client while its worker is stopped: the kernel wakes the worker, which sees that nobody is there."""
+    script = (
+        "import sys, time; from suffice.measure.engine.client import WorkerProcess; w = WorkerProcess(); "
+        "w.ask('cpu_time_s', {}, 60); w.rest(); print(w.pid, flush=True); time.sleep(60)"
+    )
+    client = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert client.stdout is not None
+    pid = int(client.stdout.readline())
+    try:
+        assert _reaches(pid, "T")
+    finally:
+        client.kill()
+        client.wait()
+        client.stdout.close()
+    for _ in range(500):
+        if not Path(f"/proc/{pid}").exists() or _state(pid) == "Z":
+            return
+        time.sleep(0.01)
+    os.kill(pid, signal.SIGKILL)
+    pytest.fail("the worker is still there")

@@ -170,7 +170,7 @@ def test_each_record_is_an_ordinary_one(desk: Desk, requests: dict[str, RunReque
         assert {one.stopped for one in record.measurement.decode} == {"maximum of repetitions reached"}
         assert record.measurement.peak_rss_bytes == 123_456_789
         assert record.ceiling.decode_tokens_per_second is not None
-        assert record.contention.readings["busy_cpu_s"] == 2.0
+        assert record.contention.readings["busy_cpu_s"] == 6.0  # 2 in each of three sittings
         assert interleaved_of(record)["with"] == [other for other in requests if other != name]
     steps = {len(row) for record in records.values() for one in record.measurement.decode for row in one.step_s}
     assert len(steps) == 1
@@ -273,7 +273,9 @@ def test_flash_attention_is_chosen_once(desk: Desk, requests: dict[str, RunReque
     assert "of" not in records["small"].settings["attention_probe"]
     assert records["large"].settings["attention_probe"]["of"] == "small"
     assert "attention_probe" not in records["third"].settings
-    assert desk.engine.opened == ["auto", "auto", "off", "off", "off", "on", "on"]
+    first, second, third = ["auto", "auto", "off", "off"], ["off"], ["on"]
+    again = [*third, *second, "off", "off", *second, *third]  # in the opposite order, and once more
+    assert desk.engine.opened == [*first, *second, "on", *third, *again]
 
 
 def test_the_budget_ends_the_rounds(desk: Desk, requests: dict[str, RunRequest]) -> None:
@@ -508,7 +510,7 @@ def test_each_repetition_of_all_is_watched(desk: Desk, requests: dict[str, RunRe
         assert [(q.marked, q.unmarked) for q in (record.measurement.decode[0].quiet,) if q is not None] == [(1, 3)]
         assert record.disturbed is False
     assert small.contention.references == large.contention.references
-    assert len(small.contention.references) == 1
+    assert len(small.contention.references) == 3  # a kernel for each sitting
     assert {name: to_json(record) for name, record in desk.load().items()} == {
         name: to_json(record) for name, record in records.items()
     }
@@ -549,7 +551,106 @@ def test_a_measurement_that_goes_on_keeps_its_marks(desk: Desk, requests: dict[s
     desk.die_after = None
     records = desk.measure(requests, rounds=4, earlier=desk.load())
 
-    assert all(len(record.contention.references) == 2 for record in records.values())
+    assert all(len(record.contention.references) > 1 for record in records.values())
     marks = [one.disturbed for record in records.values() for one in record.measurement.decode[0].repetitions]
     assert sum(mark is True for mark in marks) == 1
     assert desk.load().keys() == records.keys()
+
+
+class _Diary:
+    """An engine that notes what is asked of its sessions, in order."""
+
+    def __init__(self, engine: FakeEngine, lines: list[str]) -> None:
+        self._engine, self._lines, self.identity = engine, lines, engine.identity
+
+    def open(self, model: Path, settings: EngineSettings, *, evict_first: bool = False) -> FakeSession:
+        """Note it, and note what its decoding is."""
+        session = self._engine.open(model, settings, evict_first=evict_first)
+        decode, close, rest, name = session.decode, session.close, session.rest, model.stem
+        self._lines.append(f"{name} opens")
+
+        def decoded(n_steps: int, *, batch: int = 1) -> tuple[float, ...]:
+            self._lines.append(f"{name} {n_steps}")
+            return decode(n_steps, batch=batch)
+
+        def noted(what: Callable[[], None], text: str) -> Callable[[], None]:
+            def call() -> None:
+                self._lines.append(f"{name} {text}")
+                what()
+
+            return call
+
+        session.decode = decoded  # type: ignore[method-assign]
+        session.close, session.rest = noted(close, "closes"), noted(rest, "rests")  # type: ignore[method-assign]
+        return session
+
+
+def _diary(desk: Desk) -> list[str]:
+    """What is asked of the desk's engine from now on."""
+    lines: list[str] = []
+    engine = desk.around().engine
+    assert isinstance(engine, FakeEngine)
+    desk.engine = _Diary(engine, lines)
+    return lines
+
+
+def test_a_repetition_is_made_in_turns_of_some_steps(desk: Desk, requests: dict[str, RunRequest]) -> None:
+    """Steps of 30 ms on average: one step a turn, each behind a step that wakes, and whoever had a turn rests. Orders balance."""
+    lines = _diary(desk)
+    records = desk.measure(_shallow(requests), rounds=1)
+
+    assert len(records["small"].measurement.decode[0].step_s[0]) == 14  # 0.4 s
+    rested = [line.split()[0] for line in lines if line.endswith("rests")]
+    assert rested[:10] == [
+        *("small", "large"),
+        *("large", "small"),
+        *("small", "large"),
+        *("large", "small"),
+        "small",
+        "large",
+    ]
+    first = lines.index("small rests", lines.index("large rests"))  # behind both prompts
+    assert lines[first - 2 : first + 1] == ["small 1", "small 1", "small rests"]
+    assert [line for line in lines if line.startswith("small ")][-1] == "small closes"
+
+
+def test_half_of_the_rounds_are_made_after_all_were_opened_in_the_opposite_order(
+    desk: Desk, requests: dict[str, RunRequest]
+) -> None:
+    """One stage: two sittings. Two stages: three, so that half of each lies in either order."""
+    lines = _diary(desk)
+    desk.measure(_shallow(requests), rounds=4)
+    opened = [line.split()[0] for line in lines if line.endswith("opens")]
+    assert opened[-3:] == ["large", "large", "small"]
+
+    lines.clear()
+    desk.measure(requests, rounds=4)
+    opened = [line.split()[0] for line in lines if line.endswith("opens")]
+    assert opened[-5:] == ["large", "large", "small", "small", "large"]
+    assert [lines.count(f"{name} closes") for name in requests] == [lines.count(f"{name} opens") for name in requests]
+
+
+def test_models_that_take_long_to_load_are_loaded_once(desk: Desk, requests: dict[str, RunRequest]) -> None:
+    """Loading again may take a tenth of the budget."""
+    lines = _diary(desk)
+    desk.measure(_shallow(requests), rounds=4, budget_s=9.0)
+
+    opened = [line.split()[0] for line in lines if line.endswith("opens")]
+    assert opened == [
+        "small",
+        "small",
+        "small",
+        "large",
+        "large",
+    ]  # from the disk and the page cache, and to compare flash attention
+
+
+def test_a_cache_that_cannot_be_cut_is_not_made_deeper_by_waking(desk: Desk, requests: dict[str, RunRequest]) -> None:
+    """A recurrent model: the step that wakes cannot be taken back, so there is one and no more; every step counts at its depth."""
+    desk.engine = FakeEngine(clock=desk.clock, behaviour=FakeBehaviour(can_rewind=False))
+    lines = _diary(desk)
+    records = desk.measure(_shallow(requests), rounds=3)
+
+    assert all(len(record.measurement.decode[0].step_s) == 3 for record in records.values())
+    assert paired_decode(records["small"], records["large"]) is not None
+    assert lines

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from suffice.decide.paired_speed import paired_decode, paired_prefill
+from suffice.decide.paired_speed import even_rate, paired_decode, paired_even_steps, paired_prefill, steps_per_even_step
 from suffice.records.schema import DecodeSeries, MeasurementRecord, PrefillSeries, RunRecord
 
 ROUNDS = {"decode": [[1, 2, 3, 3]], "prefill": [4, 5, 6]}
@@ -66,3 +66,30 @@ def test_records_of_their_own_have_no_ratio() -> None:
     assert paired_decode(alone, alone) is None
     assert paired_prefill(RunRecord(), RunRecord()) is None
     assert paired_decode(RunRecord(), RunRecord()) is None
+
+
+def test_even_steps_are_those_that_are_not_slow() -> None:
+    """Nine steps of 10 ms and one of 100: a neighbour's. The rate of all is half of it; the slow one is told beside."""
+    row = (0.01,) * 9 + (0.1,)
+
+    assert even_rate(row) == pytest.approx(100)
+    assert steps_per_even_step(row) == pytest.approx(10 / 9)
+    assert even_rate((0.01, 0.014)) == pytest.approx(2 / 0.024)
+    assert steps_per_even_step((0.5,)) == 1
+
+
+def test_even_steps_are_compared_by_round() -> None:
+    """A head of twice the rate; and one that stalls in every second step has more slow ones."""
+    slow, fast = _record(0.2), _record(0.1)
+    found = paired_even_steps(slow, fast)
+    assert found is not None
+    assert [found.ratio.point, found.slow.point] == pytest.approx([2, 1])
+    assert paired_even_steps(slow, RunRecord()) is None
+    assert paired_even_steps(slow, replace(fast, settings={})) is None
+
+    series = fast.measurement.decode[0]
+    stalls = replace(series, step_s=((0.1, 0.1, 0.4),) * 4)
+    stalled = replace(fast, measurement=replace(fast.measurement, decode=(stalls,)))
+    found = paired_even_steps(fast, stalled)
+    assert found is not None
+    assert [found.ratio.point, found.slow.point] == pytest.approx([1, 1.5])

@@ -127,6 +127,22 @@ def test_stopped_and_running_are_read_from_the_states(tmp_path: Path) -> None:
     assert source.running() == 1
 
 
+def test_one_of_several_processes_is_read_alone(tmp_path: Path) -> None:
+    """One that rests while another works is stopped, and nobody's business."""
+    process(tmp_path, state="T")
+    thread(tmp_path, 50, schedstat="1 0 1\n", state="T")
+    other = tmp_path / "proc/60/task/60"
+    other.mkdir(parents=True)
+    (tmp_path / "proc/60/stat").write_text("60 (x) R 1")
+    (other / "schedstat").write_text("2000000000 0 1\n")
+    source = LinuxThreads((50, 60), root=tmp_path)
+
+    assert source.read().stopped == 1
+    alone = source.only(60).read(switches=False)
+    assert (alone.stopped, list(alone.threads)) == (0, [60])
+    assert alone.threads[60].ran_s == 2
+
+
 class Sleepers:
     """Threads that run for some looks, then sleep."""
 
@@ -140,6 +156,10 @@ class Sleepers:
     def running(self) -> int | None:
         """The next number; the last one again."""
         return self._running.pop(0) if len(self._running) > 1 else self._running[0]
+
+    def only(self, pid: int) -> Sleepers:  # noqa: ARG002 - of the protocol
+        """There is one process."""
+        return self
 
 
 @pytest.mark.parametrize(("running", "expected"), [([2, 1, 0], True), ([2], False), ([None], None)])
@@ -230,6 +250,10 @@ class Script:
     def running(self) -> int | None:
         """Not told."""
         return None
+
+    def only(self, pid: int) -> Script:  # noqa: ARG002 - of the protocol
+        """There is one process."""
+        return self
 
 
 def test_a_repetition_is_cut_into_windows() -> None:

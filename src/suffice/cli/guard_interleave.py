@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from suffice.decide.guard_fingerprint import Comparison
     from suffice.decide.guard_types import GuardCheck, GuardResult, Metric
+    from suffice.decide.paired_speed import EvenSteps
     from suffice.measure.request import RunRequest
     from suffice.records.schema import RunRecord
     from suffice.stats.estimate import Estimate
@@ -119,11 +120,11 @@ def _whole(text: str | None, flag: str) -> int | None:
 def _judge_records(base: RunRecord, head: RunRecord, asked: Interleaving) -> GuardResult:
     """Two records of one measurement side by side, by the rounds that they tell."""
     from suffice.decide.guard_types import Metric
-    from suffice.decide.paired_speed import paired_decode, paired_prefill, paired_steady_decode
+    from suffice.decide.paired_speed import paired_decode, paired_even_steps, paired_prefill
 
     ratios = {Metric.DECODE: paired_decode, Metric.PREFILL: paired_prefill}
     paired = {metric: ratios[metric](base, head) for metric in asked.metrics if metric in ratios}
-    return _result([base], [head], paired, asked, {Metric.DECODE: paired_steady_decode(base, head)})
+    return _result([base], [head], paired, asked, {Metric.DECODE: paired_even_steps(base, head)})
 
 
 # -- two commands: a process each, once a round ---------------------------------------------------------------------------
@@ -164,16 +165,18 @@ def _judge_rounds(bases: Sequence[RunRecord], heads: Sequence[RunRecord], asked:
             for side in sides
         ]
         paired[metric] = paired_ratio(values[0], values[1])
-    steady = paired_ratio(_steady_by_round(bases), _steady_by_round(heads))
-    return _result(bases, heads, paired, asked, {Metric.DECODE: steady})
+    return _result(bases, heads, paired, asked, {Metric.DECODE: _even_steps(bases, heads)})
 
 
-def _steady_by_round(records: Sequence[RunRecord]) -> dict[int, list[float]]:
-    """Steady decode rates of each round's record; a record without one has none."""
-    from suffice.decide.paired_speed import steady_rate
+def _even_steps(bases: Sequence[RunRecord], heads: Sequence[RunRecord]) -> EvenSteps | None:
+    """What the steps of each round's records say; a record without any has no round."""
+    from suffice.decide.paired_speed import even_steps
 
-    series = [record.measurement.decode[0] if record.measurement.decode else None for record in records]
-    return {number: [steady_rate(row) for row in one.step_s] for number, one in enumerate(series) if one is not None}
+    def rows(records: Sequence[RunRecord]) -> dict[int, list[Sequence[float]]]:
+        decodes = {number: record.measurement.decode[:1] for number, record in enumerate(records)}
+        return {number: list(one[0].step_s) for number, one in decodes.items() if one}
+
+    return even_steps(rows(bases), rows(heads))
 
 
 # -- both ---------------------------------------------------------------------------------------------------------------
@@ -184,7 +187,7 @@ def _result(
     heads: Sequence[RunRecord],
     paired: dict[Metric, Estimate | None],
     asked: Interleaving,
-    steady: dict[Metric, Estimate | None],
+    even: dict[Metric, EvenSteps | None],
 ) -> GuardResult:
     """The checks of all metrics, with what differs between the sides."""
     from suffice.decide.compare_runs import check_interleaved
@@ -201,7 +204,7 @@ def _result(
             _middle(bases, metric),
             _middle(heads, metric),
             tolerance=asked.tolerance,
-            steady=steady.get(metric),
+            even=even.get(metric),
         )
         for metric, ratio in paired.items()
     ]

@@ -14,7 +14,8 @@ from suffice.decide.disturbance import MAX_BANDWIDTH_CHANGE
 from suffice.decide.guard_fingerprint import Comparability, Comparison, compare_fingerprints
 from suffice.decide.guard_limits import doubt_of, figure_text
 from suffice.decide.guard_types import COMPARED, CheckKind, GuardCheck, Metric, Outcome
-from suffice.stats.estimate import Estimate
+from suffice.decide.paired_speed import EvenSteps
+from suffice.stats.estimate import Estimate, Interval
 from suffice.stats.ratio import (
     Change,
     Tolerance,
@@ -61,7 +62,7 @@ class _Ratio:
     raw: Estimate | None
     scaled: Estimate | None = None
     scaled_alone: bool = False
-    steady: Estimate | None = None  # of the faster steps, where both were measured in turns
+    even: EvenSteps | None = None  # where both were measured in turns
     obstacle: str = ""
 
 
@@ -205,13 +206,17 @@ def _times(ratio: Estimate, factor: float) -> Estimate:
 def _judged(found: _Ratio, share: float, kind: CheckKind) -> GuardCheck:
     """The check of one ratio; of a raw and a scaled one both must agree, for a pass as for a failure."""
     metric, tolerance = found.metric, Tolerance(share=share, better=found.metric.better)
-    counted = found.steady or (found.scaled if found.scaled_alone else found.raw)
+    counted = found.scaled if found.scaled_alone else found.raw
     used = [one for one in (counted, found.scaled) if one is not None]
     outcome = _outcome([judge_change(one, tolerance) for one in used])
-    if found.steady is not None and found.raw is not None:
-        of_all = judge_change(found.raw, tolerance)
-        if of_all is Change.WORSE or (outcome is Outcome.PASS and of_all is not Change.WITHIN):
-            counted, outcome = found.raw, _outcome([of_all])
+    if found.even is not None and found.raw is not None and outcome is not Outcome.FAIL:
+        by_even = judge_change(found.even.ratio, tolerance)
+        if (
+            by_even is not Change.WITHIN
+            or outcome is Outcome.PASS
+            or _is_of_neighbours(found.even, found.raw, tolerance)
+        ):
+            counted, used, outcome = found.even.ratio, [found.even.ratio], _outcome([by_even])
     if found.obstacle:
         outcome = Outcome.INCONCLUSIVE
     return GuardCheck(
@@ -239,6 +244,18 @@ def _outcome(changes: Sequence[Change]) -> Outcome:
     return Outcome.FAIL if changes and all(change is Change.WORSE for change in changes) else Outcome.INCONCLUSIVE
 
 
+def _is_of_neighbours(even: EvenSteps, of_all: Estimate, tolerance: Tolerance) -> bool:
+    """Whether the head's slow steps are no more than the base's, as far as the rounds show, so that they tell of the machine alone.
+
+    A head whose own stalls are so rare that no more steps are slow is still out where all steps together took longer than the tolerance.
+    """
+    slow = even.slow.interval
+    if slow is None or slow.low > 1:
+        return False
+    as_found = replace(of_all, interval=Interval(low=of_all.point, high=of_all.point, level=0.5, method="as found"))
+    return judge_change(as_found, tolerance) is Change.WITHIN
+
+
 def _smallest(used: Sequence[Estimate], tolerance: Tolerance) -> float | None:
     changes = [smallest_change(one, tolerance) for one in used]
     return max((one for one in changes if one is not None), default=None)
@@ -258,7 +275,7 @@ def _words(found: _Ratio, counted: Estimate | None, tolerance: Tolerance, outcom
         Outcome.FAIL: f"worse than the tolerance of {tolerance.share:.0%}",
         Outcome.INCONCLUSIVE: f"cannot tell whether it is within the tolerance of {tolerance.share:.0%}",
     }[outcome]
-    of_steps = " of the faster steps" if counted is found.steady and found.steady is not None else ""
+    of_steps = " of the even steps" if found.even is not None and counted is found.even.ratio else ""
     text = f"{figures}: {change}{of_steps}{over}, {says}"
     if of_steps and found.raw is not None:
         text += f" ({found.raw.point - 1:+.1%} of all steps, neighbours included)"
@@ -369,7 +386,7 @@ def check_interleaved(  # both figures, and what judges them
     new: float | None,
     *,
     tolerance: float,
-    steady: Estimate | None = None,
+    even: EvenSteps | None = None,
 ) -> GuardCheck:
     """A ratio from rounds in which both were measured; what lasts longer than a round is in both, so no scatter is added.
 
@@ -380,15 +397,17 @@ def check_interleaved(  # both figures, and what judges them
         base: its figure.
         new: that of the head.
         tolerance: as a share.
-        steady: the same ratio of the faster steps alone (:func:`suffice.decide.paired_speed.steady_rate`), which neighbours move less. With it
-            a head passes when both are within the tolerance, and fails when either is shown to be worse.
+        even: the same by the even steps, which neighbours move less. With it a head fails when either ratio is shown to be worse, and passes when
+            both are shown to be within the tolerance, or that of the even steps is, all steps together are as found, and the head does not have more slow ones.
     """
     obstacle = "" if ratio is not None else "fewer than three rounds in which both were measured"
     if ratio is not None:
         ratio = paired_shift_ratio(ratio.samples) or ratio
-    if steady is not None:
-        steady = paired_shift_ratio(steady.samples) or steady
-    found = _Ratio(metric=metric, base=base or 0.0, new=new or 0.0, raw=ratio, steady=steady, obstacle=obstacle)
+    if even is not None:
+        shifts = [paired_shift_ratio(one.samples) for one in (even.ratio, even.slow)]
+        # Few rounds show nothing of slow steps, which one neighbour can bring.
+        even = EvenSteps(ratio=shifts[0] or even.ratio, slow=shifts[1] or replace(even.slow, interval=None))
+    found = _Ratio(metric=metric, base=base or 0.0, new=new or 0.0, raw=ratio, even=even, obstacle=obstacle)
     if base is None or new is None:
         nothing = _nothing(CheckKind.INTERLEAVED, f"{metric.value}: missing in one of the two")
         return replace(nothing, metric=metric, value=new, limit=base)

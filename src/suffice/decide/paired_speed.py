@@ -6,21 +6,38 @@ The rounds stand in the records (``settings.interleaved``, docs/record.md); noth
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from suffice.stats.intervals import DEFAULT_LEVEL
+from suffice.stats.intervals import DEFAULT_LEVEL, median
 from suffice.stats.rounds import paired_ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from suffice.records.schema import RunRecord
     from suffice.stats.estimate import Estimate
 
+    Rows = Mapping[int, Sequence[Sequence[float]]]  # seconds of the steps, or chunks, of each repetition, by round
+
 SETTING: Final = "interleaved"  # of a record's settings
-# Ten rounds of the same thing on a 2-core VM with neighbours on its host: their ratio scatters by 5.2 % by all steps, 2.3 % by the median step, 1.9 % by the
-# lower quartile, 1.4 % by the lowest tenth, and more again by the fastest step alone (benchmarks/guard_bars.py).
-STEADY_SHARE: Final = 0.10
+# A step is slow beyond so many times the median of its repetition. In ten rounds of the same thing twice on a 2-core VM with neighbours on its host, in turns of four
+# steps, the ratio of a round scatters by 6.8 % by all steps, 3.4 % by the lowest tenth, 3.7 % by the median, 2.9 % by the mean of those that are not slow
+# (1.25 times: 3.3 %, 2 times: 3.0 %, 3 times: 4.9 %): benchmarks/guard_bars.py.
+SLOW_STEP: Final = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvenSteps:
+    """Two models by their even steps: those that are not slow (:data:`SLOW_STEP`).
+
+    Attributes:
+        ratio: the candidate's rate of even steps over the reference's.
+        slow: in each round the candidate's steps per even step over the reference's: above 1 where it has more slow ones.
+    """
+
+    ratio: Estimate
+    slow: Estimate
 
 
 def paired_decode(reference: RunRecord, candidate: RunRecord, level: float = DEFAULT_LEVEL) -> Estimate | None:
@@ -29,41 +46,54 @@ def paired_decode(reference: RunRecord, candidate: RunRecord, level: float = DEF
     Returns:
         None where they were not measured side by side, at different depths, or in fewer than three rounds.
     """
-    return _paired_decode(reference, candidate, _rate, level)
+    rows = _decode_rows(reference, candidate)
+    return None if rows is None else _ratio_of(rows, _rate, level)
 
 
 def _rate(steps_s: Sequence[float]) -> float:
     return len(steps_s) / math.fsum(steps_s)
 
 
-def _paired_decode(
-    reference: RunRecord, candidate: RunRecord, rate: Callable[[Sequence[float]], float], level: float
-) -> Estimate | None:
-    series = [record.measurement.decode[0] for record in (reference, candidate) if record.measurement.decode]
-    if len(series) != 2 or len({(one.depth, one.batch) for one in series}) > 1:  # noqa: PLR2004  # both
-        return None
-    rates = [[rate(row) for row in one.step_s] for one in series]
-    marks = [_first(rounds_of_rows(record).get("decode")) for record in (reference, candidate)]
-    return _paired(reference, candidate, rates, marks, level)
-
-
-def paired_steady_decode(reference: RunRecord, candidate: RunRecord, level: float = DEFAULT_LEVEL) -> Estimate | None:
-    """The same of their steady rates (:func:`steady_rate`): neighbours that hit some steps of a repetition do not move it.
+def paired_even_steps(reference: RunRecord, candidate: RunRecord, level: float = DEFAULT_LEVEL) -> EvenSteps | None:
+    """The same of their even steps, and whose steps are slow more often: neighbours that hit some steps of a repetition do not move it.
 
     Returns:
         None as :func:`paired_decode`.
     """
-    return _paired_decode(reference, candidate, steady_rate, level)
+    rows = _decode_rows(reference, candidate)
+    return None if rows is None else even_steps(rows[0], rows[1], level)
 
 
-def steady_rate(steps_s: Sequence[float]) -> float:
-    """Steps per second of a repetition's faster steps: steps over their time at the lowest tenth of times.
+def even_steps(reference: Rows, candidate: Rows, level: float = DEFAULT_LEVEL) -> EvenSteps | None:
+    """The same of seconds of steps, by round and repetition."""
+    ratio = _ratio_of((reference, candidate), even_rate, level)
+    slow = _ratio_of((reference, candidate), steps_per_even_step, level)
+    return None if ratio is None or slow is None else EvenSteps(ratio=ratio, slow=slow)
 
-    A neighbour makes steps longer and none shorter, so that the faster ones tell what the engine itself does as long as a tenth of them was left
-    alone. What the engine does now and then only (a stall every tenth step) is not in it; that is in the rate of all steps.
+
+def _ratio_of(rows: tuple[Rows, Rows], rate: Callable[[Sequence[float]], float], level: float) -> Estimate | None:
+    rates = [{number: [rate(row) for row in own] for number, own in side.items()} for side in rows]
+    return paired_ratio(rates[0], rates[1], level)
+
+
+def even_rate(steps_s: Sequence[float]) -> float:
+    """Steps per second of a repetition's even steps.
+
+    What takes a CPU away for some milliseconds makes a few steps several times as long. What the engine itself does now and then (a stall every tenth
+    step) is not in it either: :func:`steps_per_even_step` shows that.
     """
-    ordered = sorted(steps_s)
-    return 1 / ordered[math.ceil(STEADY_SHARE * len(ordered)) - 1]
+    even = _even(steps_s)
+    return len(even) / math.fsum(even)
+
+
+def steps_per_even_step(steps_s: Sequence[float]) -> float:
+    """All steps of a repetition over its even ones: 1 where none is slow."""
+    return len(steps_s) / len(_even(steps_s))
+
+
+def _even(steps_s: Sequence[float]) -> list[float]:
+    limit_s = SLOW_STEP * median(steps_s)
+    return [step for step in steps_s if step <= limit_s]
 
 
 def paired_prefill(reference: RunRecord, candidate: RunRecord, level: float = DEFAULT_LEVEL) -> Estimate | None:
@@ -75,30 +105,38 @@ def paired_prefill(reference: RunRecord, candidate: RunRecord, level: float = DE
     series = [one for record in (reference, candidate) if (one := record.measurement.prefill) is not None]
     if len(series) != 2 or len({one.prompt_tokens for one in series}) > 1:  # noqa: PLR2004  # both
         return None
-    rates = [[one.prompt_tokens / math.fsum(row) for row in one.chunk_s] for one in series]
     marks = [rounds_of_rows(record).get("prefill") for record in (reference, candidate)]
-    return _paired(reference, candidate, rates, marks, level)
+    rows = _by_round(reference, candidate, [one.chunk_s for one in series], marks)
+    return None if rows is None else _ratio_of(rows, lambda row: series[0].prompt_tokens / math.fsum(row), level)
 
 
-def _paired(
-    reference: RunRecord, candidate: RunRecord, rates: Sequence[Sequence[float]], marks: Sequence[object], level: float
-) -> Estimate | None:
+def _decode_rows(reference: RunRecord, candidate: RunRecord) -> tuple[Rows, Rows] | None:
+    """Steps at the depth of both runs, by round."""
+    series = [record.measurement.decode[0] for record in (reference, candidate) if record.measurement.decode]
+    if len(series) != 2 or len({(one.depth, one.batch) for one in series}) > 1:  # noqa: PLR2004  # both
+        return None
+    marks = [_first(rounds_of_rows(record).get("decode")) for record in (reference, candidate)]
+    return _by_round(reference, candidate, [one.step_s for one in series], marks)
+
+
+def _by_round(
+    reference: RunRecord, candidate: RunRecord, rows: Sequence[Sequence[Sequence[float]]], marks: Sequence[object]
+) -> tuple[Rows, Rows] | None:
     session = interleaved_of(reference).get("session")
     if session is None or session != interleaved_of(candidate).get("session"):
         return None
-    by_round = [_by_round(row, mark) for row, mark in zip(rates, marks, strict=True)]
-    return paired_ratio(by_round[0], by_round[1], level)
+    return _rows_by_round(rows[0], marks[0]), _rows_by_round(rows[1], marks[1])
 
 
-def _by_round(rates: Sequence[float], marks: object) -> dict[int, list[float]]:
-    """Rates by the round of each; none where the record does not say it of all."""
-    found: dict[int, list[float]] = {}
-    if not isinstance(marks, list | tuple) or len(marks) != len(rates):
+def _rows_by_round(rows: Sequence[Sequence[float]], marks: object) -> Rows:
+    """Rows by the round of each; none where the record does not say it of all."""
+    found: dict[int, list[Sequence[float]]] = {}
+    if not isinstance(marks, list | tuple) or len(marks) != len(rows):
         return {}
-    for mark, rate in zip(marks, rates, strict=True):
+    for mark, row in zip(marks, rows, strict=True):
         if isinstance(mark, bool) or not isinstance(mark, int):
             return {}
-        found.setdefault(mark, []).append(rate)
+        found.setdefault(mark, []).append(row)
     return found
 
 

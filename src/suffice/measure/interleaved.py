@@ -1,7 +1,8 @@
 """Several GGUF files measured side by side: in turns, so that a noisy neighbour or a drifting clock hits all alike.
 
 One after the other, each model meets another machine: a neighbour that came for a minute makes one of them slow, and the ratio of two speeds
-is as wrong as the machine was uneven. In rounds of one repetition each, in a balanced order, all meet nearly the same machine.
+is as wrong as the machine was uneven. In rounds of one repetition each, made in turns of some steps in a balanced order, all meet nearly the
+same machine; who has no turn rests, so that its threads take no CPU. Half of the rounds are made after all were loaded again in the opposite order.
 Each model gets an ordinary run record; which rows were made in the same round stands in ``settings.interleaved``, and
 :mod:`suffice.decide.paired_speed` reads the ratio of two from there.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from contextlib import ExitStack, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +29,7 @@ from suffice.stats.stopping import StopReason
 from suffice.units import format_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from suffice.measure.base_run import Surroundings
@@ -42,8 +43,26 @@ if TYPE_CHECKING:
 DEFAULT_ROUNDS: Final = 10
 # A model that must be loaded for its turn makes so many repetitions of it: loading may take longer than all of them.
 REOPENED_REPETITIONS: Final = 3
+# Of the budget, what loading all models once more for each stage may take.
+MAX_RELOADING_SHARE: Final = 0.10
+# A model's piece of a round: as short as can be against neighbours who come and go, long against what changing turns takes (a millisecond). Of ten rounds of the same
+# thing twice, 64 steps each, the ratio of a round scattered by 11 % in turns of 64 steps, by 3 % in turns of four (30 ms) (benchmarks/guard_bars.py).
+PIECE_S: Final = 0.03
 # Of the budget, planned with even when loading and choosing took nearly all of it.
 LEAST_SHARE_LEFT: Final = 0.25
+
+
+_OVER: Final = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    """What is repeated in the same rounds: until there are ``rounds``, or, with ``least`` of them, a share of the budget is over."""
+
+    parts: tuple[Part, ...]
+    rounds: int
+    until: float = 1.0
+    least: int = LEAST_ROUNDS
 
 
 def measure_interleaved(
@@ -182,24 +201,15 @@ class _SideBySide:
                 turn.plan(self._plan, company)
         self._watch = Watch(self._machine.contention(max(turn.threads for turn in able)))
         started_s = self._clock.now_s()
-        with self._watch.watched() if together else nullcontext(), self._observer(able, together=together) as observer:
-            for turn in able:
-                turn.observer = observer
-            for parts, share in self._stages(together=together):
-                self._repeat(able, parts, started_s, share, together=together)
-            if observer is not None:
-                observer.prepare(always=True)
+        if together:
+            self._sit_together(able, started_s)
+        else:
+            for stage in self._stages(together=False):
+                self._repeat(able, stage, started_s, together=False)
         for turn in able:
             turn.close()
         reading = self._watch.reading()
         return {turn.name: turn.finish(reading, self._warnings) for turn in able}
-
-    def _observer(self, able: Sequence[Turn], *, together: bool) -> AbstractContextManager[Observer | None]:
-        """Whoever watches each repetition of all: only where all sessions stay open, and none is on a GPU."""
-        if not together or any(self._requests[turn.name].n_gpu_layers for turn in able):
-            return nullcontext()
-        observer = self._machine.observer([turn.pid for turn in able], max(turn.threads for turn in able))
-        return nullcontext() if observer is None else observer
 
     # -- before the rounds --------------------------------------------------------------------------------------------
 
@@ -243,11 +253,13 @@ class _SideBySide:
             affordable_lengths(request, token_s, evaluating_s, fillings=fillings),
         )
         self._warnings += shortening_warnings(request, lengths, token_s)
+        step_s = sum(turn.impression.step_s for turn in able) / len(able)
         return SeriesPlan(
             prompt_tokens=lengths.prompt_tokens,
             depth=lengths.depth,
             # The same for all: a repetition of more steps would decode behind a deeper cache on average.
-            steps=steps_per_repetition(sum(turn.impression.step_s for turn in able) / len(able)),
+            steps=steps_per_repetition(step_s),
+            piece_steps=max(1, round(PIECE_S / step_s)) if together else None,
             budget_s=left_s,
             rule=request.rule,
             prompt=request.prompt,
@@ -256,31 +268,60 @@ class _SideBySide:
 
     # -- rounds -------------------------------------------------------------------------------------------------------
 
-    def _stages(self, *, together: bool) -> list[tuple[tuple[Part, ...], float]]:
-        """What is repeated in the same rounds, one stage after the other, and the share of the time after which no more begins.
+    def _stages(self, *, together: bool) -> list[_Stage]:
+        """What is repeated in the same rounds, one stage after the other.
 
         A deep cache stays filled as long as nothing else is evaluated, so its rounds are made before those of the prompt.
         """
         if self._plan.depth <= self._plan.prompt_tokens:
-            return [((Part.SHALLOW,), 1.0)]
+            return [_Stage(parts=(Part.SHALLOW,), rounds=self._rounds)]
         if together:
-            return [((Part.DEEP,), DEEP_SHARE), ((Part.SHALLOW,), 1.0)]
-        return [((Part.DEEP, Part.SHALLOW), 1.0)]
+            deep = _Stage(parts=(Part.DEEP,), rounds=self._rounds, until=DEEP_SHARE)
+            return [deep, _Stage(parts=(Part.SHALLOW,), rounds=self._rounds)]
+        return [_Stage(parts=(Part.DEEP, Part.SHALLOW), rounds=self._rounds)]
 
-    def _repeat(
-        self, able: Sequence[Turn], parts: tuple[Part, ...], started_s: float, share: float, *, together: bool
-    ) -> None:
+    def _sit_together(self, able: Sequence[Turn], started_s: float) -> None:
+        """All stages with all sessions open, which are closed and opened in the opposite order where :func:`_sittings` says so."""
+        loads_s = sum(turn.load_s for turn in able)
+        sittings = _sittings(self._stages(together=True), loads_s, self._plan.budget_s)
+        for number, stages in enumerate(sittings):
+            if number:
+                self._reopen(able if number % 2 == 0 else able[::-1])
+            with self._watch.watched(), self._observer(able) as observer:
+                for turn in able:
+                    turn.observer = observer
+                for stage in stages:
+                    self._repeat(able, stage, started_s, together=True)
+                if observer is not None:
+                    observer.prepare(always=True)
+
+    def _reopen(self, able: Sequence[Turn]) -> None:
+        for turn in able:
+            turn.close()
+        for turn in able:
+            turn.tell("loading again, in the opposite order")
+            with named(turn.name):
+                turn.open()
+
+    def _observer(self, able: Sequence[Turn]) -> AbstractContextManager[Observer | None]:
+        """Whoever watches each repetition of all: only where none is on a GPU."""
+        if any(self._requests[turn.name].n_gpu_layers for turn in able):
+            return nullcontext()
+        observer = self._machine.observer([turn.pid for turn in able], max(turn.threads for turn in able))
+        return nullcontext() if observer is None else observer
+
+    def _repeat(self, able: Sequence[Turn], stage: _Stage, started_s: float, *, together: bool) -> None:
         last_s = 0.0
         while True:
-            done = len(set.intersection(*(turn.rounds_of(parts) for turn in able)))
+            done = len(set.intersection(*(turn.rounds_of(stage.parts) for turn in able)))
             before_s = self._clock.now_s()
-            is_over = before_s - started_s + last_s > share * self._plan.budget_s
-            if done >= self._rounds or (done >= LEAST_ROUNDS and is_over):
+            is_over = before_s - started_s + last_s > stage.until * self._plan.budget_s
+            if done >= stage.rounds or (done >= stage.least and is_over):
                 break
-            self._round(able, parts, done, together=together)
+            self._round(able, stage.parts, done, together=together)
             last_s = self._clock.now_s() - before_s
         for turn in able:
-            turn.stop(parts, StopReason.MAXIMUM if done >= self._rounds else StopReason.BUDGET)
+            turn.stop(stage.parts, StopReason.MAXIMUM if done >= self._rounds else StopReason.BUDGET)
 
     def _round(self, able: Sequence[Turn], parts: tuple[Part, ...], done: int, *, together: bool) -> None:
         # A round that was interrupted is not gone on with: those who had their turn would be compared with another time.
@@ -288,21 +329,62 @@ class _SideBySide:
         deep, prompt = f"decode behind {self._plan.depth} tokens", f"a prompt of {self._plan.prompt_tokens} tokens"
         what = " and ".join(text for part, text in ((Part.DEEP, deep), (Part.SHALLOW, prompt)) if part in parts)
         for place in balanced_order(len(able), number - 1):
-            turn = able[place]
-            turn.tell(f"round {done + 1} of {self._rounds}, {what}")
-            with named(turn.name):
-                if together:
-                    turn.visit(parts, number, 1)
-                else:
-                    self._visit_closed(turn, parts, number)
+            able[place].tell(f"round {done + 1} of {self._rounds}, {what}")
+            if not together:
+                self._visit_closed(able[place], parts, number)
+        if together:
+            take_turns({turn.name: turn.pieces(parts, number) for turn in able}, number - 1)
         for turn in able:
             turn.keep()
 
     def _visit_closed(self, turn: Turn, parts: tuple[Part, ...], number: int) -> None:
-        turn.open()
-        with self._watch.watched():  # the file that is read while it is loaded is not the model that leaves the memory
-            turn.visit(parts, number, REOPENED_REPETITIONS)
-        turn.close()
+        with named(turn.name):
+            turn.open()
+            with (
+                self._watch.watched()
+            ):  # the file that is read while it is loaded is not the model that leaves the memory
+                for _ in turn.pieces(parts, number, REOPENED_REPETITIONS):
+                    pass
+            turn.close()
+
+
+def _sittings(stages: Sequence[_Stage], loads_s: float, budget_s: float) -> list[list[_Stage]]:
+    """What is repeated between two loads of all: each stage half before one and half behind it, where loading is worth it.
+
+    Where its memory lies makes a process up to a few percent faster or slower for as long as it lives, and the one that is opened first
+    tends to be the slower one.
+    """
+    if loads_s * len(stages) > MAX_RELOADING_SHARE * budget_s:
+        return [list(stages)]
+    found: list[list[_Stage]] = [[]]
+    begin = 0.0
+    for stage in stages:
+        half = replace(stage, rounds=-(-stage.rounds // 2), until=(begin + stage.until) / 2, least=-(-stage.least // 2))
+        found[-1].append(half)
+        found.append([stage])
+        begin = stage.until
+    return found
+
+
+def take_turns(pieces: Mapping[str, Iterator[None]], number: int) -> None:
+    """A round of all: the first piece of each, the second of each and so on, in an order that is balanced as that of rounds is.
+
+    Args:
+        pieces: of each, by its name.
+        number: of the round, from 0, which begins with another one than the round before.
+
+    Raises:
+        EngineError, UsageError: whatever a piece raises, with the name.
+    """
+    names, left = list(pieces), dict(pieces)
+    passes = number
+    while left:
+        for place in balanced_order(len(names), passes):
+            name = names[place]
+            with named(name):
+                if name in left and next(left[name], _OVER) is _OVER:
+                    del left[name]
+        passes += 1
 
 
 def _tell(progress: Callable[[str], None], name: str, step: str) -> None:

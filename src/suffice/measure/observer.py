@@ -107,9 +107,9 @@ class Observer:
         self._kept.append(reading)
         self.readings.append(ReferenceRecord(**asdict(reading)))
 
-    def start(self) -> None:
-        """The repetition begins."""
-        self._watch.start()
+    def start(self, pid: int | None = None) -> None:
+        """The repetition begins; ``pid``: of the engine that makes it, where several have turns and the others rest. None: all count."""
+        self._watch.start(pid)
 
     def stop(self, *, worked_s: float | None, threads: int) -> RepetitionRecord:
         """It is over: what was seen meanwhile, without a mark.
@@ -144,11 +144,13 @@ def _told(reading: ContentionReading) -> dict[str, int | float]:
 
 
 def in_turns(turns: Sequence[RepetitionRecord]) -> RepetitionRecord:
-    """A repetition that several engines had turns in, as one: what its turns say added up. It has no windows, which are of each engine's own steps.
+    """A repetition that was made in turns, as one: what its turns say added up. Of several it has no windows, which would be of others' time as well.
 
     Raises:
         ValueError: no turns.
     """
+    if len(turns) == 1 or not all(one.reading for one in turns):
+        return turns[0]
     readings = [ContentionReading(**one.reading) for one in turns]  # type: ignore[arg-type]  # whole numbers were kept as such
     return replace(turns[-1], start_s=turns[0].start_s, reading=_told(summed(readings)), windows=())
 

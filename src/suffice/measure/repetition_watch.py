@@ -53,8 +53,8 @@ class RepetitionReading:
 class Repetitions(Protocol):
     """What a series needs: a reading of each of its repetitions."""
 
-    def start(self) -> None:
-        """Begin a reading."""
+    def start(self, pid: int | None = None) -> None:
+        """Begin a reading; ``pid``: of the engine that works, where others rest meanwhile. None: all of them count."""
 
     def stop(self, *, worked_s: float | None = None) -> RepetitionReading:
         """End it."""
@@ -110,21 +110,23 @@ class RepetitionWatch:
         self._interval_s = interval_s
         self._before: Counters | None = None
         self._threads_before: ThreadSnapshot | None = None
+        self._worker: ThreadSource | None = None  # whose reading was begun
         self._sampler: _WindowSampler | None = None
 
-    def start(self) -> None:
+    def start(self, pid: int | None = None) -> None:
         """Begin a reading, just before the repetition; one that was begun before is forgotten."""
         self._end_sampling()
         self._before = self._source.read_quick()
         if self._engine is None:
             return
-        first_s = self._engine.read(switches=False).time_s
-        self._threads_before = self._engine.read(switches=True)
+        self._worker = self._engine if pid is None else self._engine.only(pid)
+        first_s = self._worker.read(switches=False).time_s
+        self._threads_before = self._worker.read(switches=True)
         if self._interval_s is not None:
             # Many threads are slow to read; then windows are longer.
             cost_s = self._threads_before.time_s - first_s
             interval_s = max(self._interval_s, cost_s / MAX_SAMPLING_SHARE)
-            self._sampler = _WindowSampler(self._engine, self._threads_before, interval_s)
+            self._sampler = _WindowSampler(self._worker, self._threads_before, interval_s)
             self._sampler.start()
 
     def stop(self, *, worked_s: float | None = None) -> RepetitionReading:
@@ -143,8 +145,8 @@ class RepetitionWatch:
         threads_before, self._threads_before = self._threads_before, None
         use, start_s = None, before.cpu.time_s
         windows: tuple[Window, ...] = ()
-        if self._engine is not None and threads_before is not None:
-            end, start_s = self._engine.read(switches=True), threads_before.time_s
+        if self._worker is not None and threads_before is not None:
+            end, start_s = self._worker.read(switches=True), threads_before.time_s
             use = use_between(threads_before, end)
             windows = () if sampler is None else sampler.finish(end)
             use = use if sampler is None or use.stopped is None else replace(use, stopped=sampler.stops_seen)
@@ -168,7 +170,7 @@ class FakeRepetitionWatch:
         self.started = 0
         self.worked_s: list[float | None] = []
 
-    def start(self) -> None:
+    def start(self, pid: int | None = None) -> None:  # noqa: ARG002  # as it is called
         """Count the call."""
         self.started += 1
 

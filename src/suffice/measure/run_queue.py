@@ -88,6 +88,9 @@ class ThreadSource(Protocol):
     def running(self) -> int | None:
         """How many threads have a CPU or wait for one at this moment; None: not told."""
 
+    def only(self, pid: int) -> ThreadSource:
+        """The same of one process: of those that rest while it works nothing is told, nor that they are stopped."""
+
 
 def _read_bytes(path: str) -> bytes | None:
     """A small file of ``/proc``, by the fewest system calls; None when the thread is gone or the file is none of ours."""
@@ -123,8 +126,8 @@ class LinuxThreads:
     def __init__(
         self, pids: tuple[int, ...], *, root: Path = Path("/"), clock_s: Callable[[], float] = time.monotonic
     ) -> None:
+        self._root, self._clock_s = root, clock_s
         self._folders = tuple((root / f"proc/{pid}").as_posix() for pid in pids)
-        self._clock_s = clock_s
 
     def read(self, *, switches: bool = True) -> ThreadSnapshot:
         """Some microseconds for each thread."""
@@ -145,6 +148,10 @@ class LinuxThreads:
         states = [self._state(task) for folder in self._folders for task in self._tasks(folder)]
         known = [state for state in states if state is not None]
         return sum(state == "R" for state in known) if known else None
+
+    def only(self, pid: int) -> LinuxThreads:
+        """The same of one process."""
+        return LinuxThreads((pid,), root=self._root, clock_s=self._clock_s)
 
     @staticmethod
     def _tasks(folder: str) -> list[str]:
@@ -206,6 +213,10 @@ class PortableThreads:
     def running(self) -> int | None:
         """Not told."""
         return None
+
+    def only(self, pid: int) -> PortableThreads:
+        """The same of one process."""
+        return PortableThreads((pid,), clock_s=self._clock_s)
 
 
 def system_threads(pids: tuple[int, ...]) -> ThreadSource:

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from suffice.measure.observer import in_turns
 from suffice.measure.watched_state import WatchedState
 from suffice.records.schema import DecodeSeries, PrefillSeries, RepetitionRecord, ThreadPoint
 from suffice.stats.intervals import estimate_from, median
 from suffice.stats.stopping import StoppingRule, StopReason, should_stop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from suffice.measure.clock import Clock
     from suffice.measure.engine.seam import Session
@@ -197,6 +198,9 @@ class SeriesPlan:
     depth: int
     steps: int
     budget_s: float
+    piece_steps: int | None = (
+        None  # of a turn, where others have theirs between the steps of a repetition; None: all of them
+    )
     batch: int = 1  # more than 1: decoding of so many sequences at the run's depth is a series of its own
     rule: StoppingRule
     prompt: str | None = None
@@ -228,6 +232,7 @@ class SeriesRunner:
             state.step_rows.setdefault(at, [])
         self._cost_s: dict[DecodeAt | None, float] = {}
         self._filled = 0  # tokens in the cache
+        self._can_cut = True  # until it is known
         self._spread = False  # the other sequences are copies of the first
         self._started_s = clock.now_s()
 
@@ -241,17 +246,21 @@ class SeriesRunner:
             pass
         self._read_reference(always=True)
 
-    def turn(self, part: Part) -> None:
-        """One repetition of each series of a part, whatever there is of them: for those who decide themselves when it is enough."""
+    def turn(self, part: Part) -> Iterator[None]:
+        """One repetition of each series of a part, whatever there is of them: for those who decide themselves when it is enough.
+
+        After each piece others may have their turn: behind a prompt, and behind so many steps of decode as the plan says.
+        """
         if self._observer is not None:
             self._observer.settle()
-        self._session.decode(1)  # wakes threads that slept while another session had its turn
         if part is Part.SHALLOW:
-            self._repeat([at for at in self.state.step_rows if not self._is_deep(at)], prefill_is_due=True)
-            return
-        for at in self.state.step_rows:
-            if self._is_deep(at):
-                self._decode(at)
+            self._session.decode(1)  # wakes threads that slept while another session had its turn
+            self._prefill()
+            yield
+        for at in sorted(self.state.step_rows, reverse=part is Part.SHALLOW):
+            if self._is_deep(at) is (part is Part.DEEP):
+                for _ in self._pieces(at, self._plan.piece_steps or self._plan.steps):
+                    yield
 
     def _is_deep(self, at: DecodeAt) -> bool:
         return at.depth > self._plan.prompt_tokens
@@ -317,19 +326,39 @@ class SeriesRunner:
         self._filled, self._spread = at.depth, at.batch > 1
 
     def _decode(self, at: DecodeAt) -> None:
+        for _ in self._pieces(at, self._plan.steps, wakes=False):
+            pass
+
+    def _pieces(self, at: DecodeAt, steps: int, *, wakes: bool = True) -> Iterator[None]:
+        """One repetition of a series, ``steps`` at a time. Behind others' turns each piece is woken by a step that does not count."""
         before_s = self._clock.now_s()
         first_filling = self._filled < at.depth
         self._read_reference()
         self._go_to(at)
         if first_filling:
             before_s = self._clock.now_s()  # the next repetition only cuts the cache back
-        self._start()
-        steps_s = self._session.decode(self._plan.steps, batch=at.batch)
-        seen = self._seen(math.fsum(steps_s), self.state.threads.decode)
-        self.state.step_rows[at].append(steps_s)
-        self.state.note(at, seen)
-        self._filled = at.depth + self._plan.steps
+        made: list[float] = []
+        seen: list[RepetitionRecord] = []
+        while len(made) < self._plan.steps:
+            if wakes:
+                self._wake(at, len(made))
+            self._start()
+            taken = self._session.decode(min(steps, self._plan.steps - len(made)), batch=at.batch)
+            seen.append(self._seen(math.fsum(taken), self.state.threads.decode))
+            made += taken
+            self._filled = at.depth + len(made)
+            if len(made) < self._plan.steps:
+                yield
+        self.state.step_rows[at].append(tuple(made))
+        self.state.note(at, in_turns(seen))
         self._done(at, before_s)
+        yield
+
+    def _wake(self, at: DecodeAt, made: int) -> None:
+        """A step behind the turns of others: threads slept, and caches hold something else. Where it cannot be cut off again there is none."""
+        if self._can_cut:
+            self._session.decode(1, batch=at.batch)
+            self._can_cut = self._session.rewind(at.depth + made)
 
     def _done(self, series: DecodeAt | None, before_s: float) -> None:
         self._cost_s[series] = self._clock.now_s() - before_s
@@ -343,7 +372,7 @@ class SeriesRunner:
 
     def _start(self) -> None:
         if self._observer is not None:
-            self._observer.start()
+            self._observer.start(self._session.pid)
 
     def _seen(self, worked_s: float, threads: int) -> RepetitionRecord:
         """What else happened since the start; an empty reading where nobody watches."""

@@ -15,7 +15,7 @@ from suffice.measure.run_record import earlier_state, measured
 from suffice.measure.series import DecodeAt, Part, SeriesRunner, ThreadChoice, WarmUp, warm_up
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from suffice.decide.disturbance import ContentionReading
@@ -155,6 +155,7 @@ class Turn(FileRun):
         self._is_open = True
         self._session.set_threads(self._threads.decode, self._threads.prefill)
         warm_up(self._session)
+        self._session.rest()
 
     def close(self) -> None:
         """End the session, if it is open."""
@@ -192,18 +193,21 @@ class Turn(FileRun):
         found = [set(marks) for series, marks in self._rounds.items() if self._part_of(series) in parts]
         return set.intersection(*found) if found else set()
 
-    def visit(self, parts: Sequence[Part], number: int, repetitions: int) -> None:
-        """This model's turn in a round; the session must be open."""
+    def pieces(self, parts: Sequence[Part], number: int, repetitions: int = 1) -> Iterator[None]:
+        """This model's part of a round, piece by piece: after each it rests, and others have theirs. The session must be open."""
         if self._runner is None:
             self._runner = SeriesRunner(
                 self._session, self._around.clock, self._plan_of_turns, self._state, self.observer
             )
         for part in parts:
             for _ in range(repetitions):
-                self._runner.turn(part)
+                for _ in self._runner.turn(part):
+                    self._session.rest()
+                    yield
         for series, rows in self._rows().items():
             self._rounds[series] += [number] * (rows - len(self._rounds[series]))
         self._note_peak()
+        self._session.rest()
 
     def stop(self, parts: Sequence[Part], reason: StopReason) -> None:
         """No more rounds of these parts."""

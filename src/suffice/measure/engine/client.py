@@ -63,6 +63,7 @@ class WorkerProcess:
         self._replies: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read_replies, daemon=True)
         self._reader.start()
+        self._stopped = False
 
     @property
     def pid(self) -> int:
@@ -83,6 +84,7 @@ class WorkerProcess:
         """
         if self._words.closed:
             raise EngineError("the engine's session is over: it was closed, or its process has died")
+        self._wake()
         try:
             self._stdin().write(protocol.request_line(operation, arguments).encode())
             self._stdin().flush()
@@ -99,10 +101,31 @@ class WorkerProcess:
             raise self._crash(operation)
         return protocol.parse_reply(reply)
 
+    @property
+    def is_resting(self) -> bool:
+        """Whether :meth:`rest` has stopped it, and nothing was asked since."""
+        return self._stopped
+
+    def rest(self) -> None:
+        """Stop all its threads until the next request. Only on Linux: there the worker is woken when this process dies, whatever ends it."""
+        if sys.platform == "linux" and self.is_open and not self._stopped:
+            self._send(signal.SIGSTOP)
+            self._stopped = True
+
+    def _wake(self) -> None:
+        if self._stopped:
+            self._stopped = False
+            self._send(signal.SIGCONT)
+
+    def _send(self, number: signal.Signals) -> None:
+        if self._process.poll() is None:  # it was not collected, so that nobody else has its number
+            self._process.send_signal(number)
+
     def close(self, *, kill: bool = False) -> None:
         """End the process and collect it. A worker ends when its stdin closes; one that does not is killed."""
         if self._words.closed:
             return
+        self._wake()
         with contextlib.suppress(OSError):
             self._stdin().close()
         if kill:
@@ -154,9 +177,9 @@ class Turns:
         self._last: WorkerProcess | None = None
 
     def take(self, worker: WorkerProcess, timeout_s: float) -> None:
-        """Called before an evaluation in ``worker``: waits until the threads of the one before are asleep."""
+        """Called before an evaluation in ``worker``: waits until the threads of the one before are asleep, unless it rests."""
         last, self._last = self._last, worker
-        if last is not None and last is not worker and last.is_open:
+        if last is not None and last is not worker and last.is_open and not last.is_resting:
             with contextlib.suppress(EngineError):  # if it died or hangs, its own next request says so
                 guarded(last, "settle", {}, timeout_s)
 
@@ -238,6 +261,10 @@ class LlamaCppClient(WorkerClient):
         """Largest resident memory of the worker so far, mapped model pages included."""
         peak: int | None = self._ask("peak_rss_bytes")
         return peak
+
+    def rest(self) -> None:
+        """Stop the worker's threads until the next request, where the system can."""
+        self._worker.rest()
 
     def cpu_time_s(self) -> float | None:
         """CPU time of the worker so far, all threads."""

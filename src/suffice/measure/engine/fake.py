@@ -149,6 +149,7 @@ class FakeSession:
         self._depths = [0] * settings.n_sequences
         self._calls = 0
         self._cpu_time_s = engine.speed.load_s
+        self.rests = 0
         self._open = True
         self.facts = SessionFacts(
             load_s=engine.speed.load_s,
@@ -254,6 +255,11 @@ class FakeSession:
         """One token a word."""
         self._check_open()
         return len(text.split())
+
+    def rest(self) -> None:
+        """Count the call: there are no threads."""
+        self._check_open()
+        self.rests += 1
 
     def peak_rss_bytes(self) -> int | None:
         """What the behaviour says."""

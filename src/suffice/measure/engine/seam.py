@@ -180,6 +180,12 @@ class Session(Protocol):
     def node_bytes(self) -> dict[int, int] | None:
         """Resident memory of the engine's process now, by NUMA node; None where the system does not tell."""
 
+    def rest(self) -> None:
+        """Take no CPU until the next request, which wakes it: threads that look for more work would take those of another session's turn.
+
+        Where the system cannot do that nothing happens; the turn of another session of the same engine then waits until they sleep.
+        """
+
     def close(self) -> None:
         """End the session and free everything; twice is harmless."""
 

@@ -119,6 +119,11 @@ class SideBySide:
                 total[node] = total.get(node, 0) + n_bytes
         return total
 
+    def rest(self) -> None:
+        """Each of them."""
+        for session in self.sessions:
+            session.rest()
+
     def close(self) -> None:
         """End all sessions; twice is harmless."""
         self._open = False

@@ -7,6 +7,7 @@ ends when stdin closes, thus also when the client is killed, even in the middle 
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import os
 import queue
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _STATUS_FILE: Final = Path("/proc/self/status")
 _NUMA_FILE: Final = Path("/proc/self/numa_maps")
+_PR_SET_PDEATHSIG: Final = 1  # of <linux/prctl.h>
 _SETTLE_LOOK_S: Final = 0.002
 _SETTLE_LOOKS: Final = 200  # 0.4 s; threads that look for work longer than that do so for ever
 _SETTLED_SHARE: Final = 0.25  # of one CPU; looking itself takes some microseconds
@@ -179,9 +181,16 @@ def read_requests(requests: queue.SimpleQueue[str]) -> None:
     os._exit(0)
 
 
+def wake_with_parent_death() -> None:
+    """A worker that was stopped for a rest must see that the client is gone: on Linux the kernel then wakes it, however the client ended."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGCONT), 0, 0, 0)
+
+
 def main() -> None:
     """Serve until stdin closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    wake_with_parent_death()
     replies = take_stdout()
     requests: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=read_requests, args=(requests,), daemon=True).start()
