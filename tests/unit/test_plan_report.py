@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
@@ -14,12 +15,14 @@ import typer
 from helpers.plans import CHAT, JOB, chat_plan, job_plan
 from helpers.records import run_record
 from suffice.cli import plan as command
+from suffice.decide.plan_curves import CostCurve
 from suffice.decide.verdict import Grade
 from suffice.errors import SufficeError
 from suffice.records.store import save_record
-from suffice.report.plan import plan_markdown, plan_text, price_text, shown_options
-from suffice.report.plan_chart import volume_chart
+from suffice.report.plan import plan_markdown, plan_text, price_text, shown_options, user_lines
+from suffice.report.plan_chart import concurrency_chart, volume_chart
 from suffice.report.plan_document import plan_document
+from suffice.report.svg.types import Course
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -256,6 +259,70 @@ def test_where_nothing_carries_the_model_other_ways_are_named(
     document = json.loads(capsys.readouterr().out)
     assert code == 1
     assert document["alternatives"]
+    assert document["too_big"]["alternatives"]
+    called(monkeypatch, tmp_path / "demand.toml", "--out", tmp_path / "plan.md")
+    for text in (capsys.readouterr().out, (tmp_path / "plan.md").read_text(encoding="utf-8")):
+        plain = text.replace("\\", "")
+        assert "To be checked before one of them is chosen" in plain
+        assert "does not reach other servers" in plain  # what --tensor-split does not do
+
+
+CHAT_DEMAND = """[demand]
+kind = "interactive"
+model = "qwen3-8b:q4_k_m"
+concurrent_users = 2
+tokens_per_second_per_user = 4
+prompt_tokens = { p50 = 400, p95 = 1500 }
+output_tokens = { p50 = 120, p95 = 300 }
+"""
+
+
+@pytest.mark.usefixtures("small")
+def test_bills_against_users_are_told_and_drawn(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """One machine of each CPU and accelerator, more of them for more users, each with its price; a picture of points."""
+    (tmp_path / "demand.toml").write_text(CHAT_DEMAND, encoding="utf-8")
+    chart = tmp_path / "users.svg"
+
+    called(monkeypatch, tmp_path / "demand.toml", "--chart-users", chart, "--json")
+    document = json.loads(capsys.readouterr().out)
+    curves = [one for one in document["curves"] if one["x"] == "users at the same time"]
+    assert curves
+    for curve in curves:
+        amounts = [amount for _, amount in curve["points"]]
+        assert amounts == sorted(amounts)
+        assert curve["currency"] == document["currency"]
+    assert ET.parse(chart).getroot().tag.endswith("svg")  # noqa: S314  # our own file
+
+    called(monkeypatch, tmp_path / "demand.toml", "--top", "1", "--chart-users", chart)  # its own file is replaced
+    text = capsys.readouterr().out
+    told = text.partition("cost against users at the same time:\n")[2].partition("\n\n")[0].splitlines()
+    prices = text.partition("\nprices:\n")[2]
+    assert len(told) == len(curves)
+    for line in told:
+        assert re.search(rf"{re.escape(line.strip().partition(':')[0])}.*: [\d.]+ USD an hour \(", prices)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_job_has_no_bill_for_a_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nobody waits: the chart is refused with what it needs."""
+    (tmp_path / "demand.toml").write_text(DEMAND, encoding="utf-8")
+
+    with pytest.raises(SufficeError, match="--chart-users needs a machine to rent"):
+        called_raw(monkeypatch, tmp_path / "demand.toml", "--chart-users", tmp_path / "users.svg")
+
+
+def test_numbers_of_users_with_one_bill_are_told_together() -> None:
+    """1 to 4 take one machine, 6 to 8 two."""
+    points = tuple((float(users), 100.0 if users < 5 else 200.5) for users in (1, 2, 4, 6, 8))
+    curve = CostCurve(name="aws/x", points=points, currency="USD", x_label="users at the same time")
+
+    assert user_lines([curve]) == ["aws/x: 1 to 4: 100.00 USD, 6 to 8: 200.50 USD"]
+    chart = concurrency_chart([curve, replace(curve, currency="CNY")])
+    assert chart is not None
+    assert [(line.name, line.course) for line in chart.lines] == [("aws/x", Course.POINTS)]
+    assert concurrency_chart(()) is None
 
 
 def test_the_plan_of_the_chat_is_the_demands() -> None:

@@ -21,13 +21,14 @@ OURS: Final = {
     "--memo": (b"# Verdict:",),
     "--junit": (b"<?xml", b"<testsuite"),
     "--chart": (b"<?xml", b"\x89PNG"),
+    "--chart-users": (b"<?xml",),
     "--prometheus": (b"# HELP suffice_",),
     "--csv": (f'"{CSV_MARK}: '.encode(),),
     "--flips": (f'"{CSV_MARK}: '.encode(),),
     "--markdown": (MARKDOWN_MARK.encode(),),
 }
 # And what stands somewhere in its first bytes: there are many pictures that begin like ours.
-_MARKS: Final = {"--chart": b"suffice chart"}
+_MARKS: Final = {"--chart": b"suffice chart", "--chart-users": b"suffice chart"}
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | None]) -> None:

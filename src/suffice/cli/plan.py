@@ -49,6 +49,7 @@ def plan(
     margin: options.Margin = None,
     out: own.Out = None,
     chart: own.Chart = None,
+    chart_users: own.ChartUsers = None,
     json_output: options.Json = False,
 ) -> None:
     """What serving a demand costs a month: this machine, machines to rent, several of them, APIs and hybrids, the cheapest first.
@@ -63,16 +64,16 @@ def plan(
     Example: suffice plan demand.toml --run box.json --machine-price 3000 --machine-months 36 --machine-currency EUR --rate EUR=1.08USD
     """
     from suffice.cli.output import print_json, print_text, warn
-    from suffice.cli.plan_outputs import check_plan_outputs, exit_code, plan_json, write_chart, write_plan
+    from suffice.cli.plan_outputs import check_plan_outputs, exit_code, plan_json, write_charts, write_plan
     from suffice.cli.verdicts import with_margin
     from suffice.loaders.catalogue import load_catalogue
     from suffice.loaders.demand import load_any_demand
-    from suffice.loaders.planning import make_plan
+    from suffice.loaders.planning import make_plan, with_user_curves
     from suffice.model.demand import Demand
     from suffice.records.store import load_record
     from suffice.report.plan import plan_text
 
-    check_plan_outputs(out, chart, [demand_file, *(runs or []), catalog])
+    check_plan_outputs(out, {"--chart": chart, "--chart-users": chart_users}, [demand_file, *(runs or []), catalog])
     demand = load_any_demand(demand_file)
     loaded = load_catalogue(catalog)
     records = [load_record(path) for path in runs or []]
@@ -87,6 +88,7 @@ def plan(
             "--machine-currency": machine_currency, "--machine-watts": machine_watts,
             "--machine-idle-watts": machine_idle_watts, "--price-per-kwh": price_per_kwh, "--all": everything,
             "--top": None if top == _TOP else top, "--kv-type": None if kv_type == _KV_TYPE else kv_type, "--chart": chart,
+            "--chart-users": chart_users,
         }  # fmt: skip
         refuse_serving_options(given)
         code = plan_training(
@@ -121,12 +123,12 @@ def plan(
         keep=_ALL if everything else None,
     )
     request = own.request_of(demand, resolved, loaded.catalogue, records, wish, money)
-    found = _with_alternatives(make_plan(request), request)
+    found = with_user_curves(request, _with_alternatives(make_plan(request), request))
     if not found.options:
         why = "".join(f"; {note}" for note in found.notes)
         raise UsageError(f"nothing is left to look at: widen --kind, --provider or --region, or give a --run{why}")
     write_plan(out, found, demand, everything=everything, top=top)
-    write_chart(chart, found)
+    write_charts(chart, chart_users, found)
     if json_output:
         print_json(plan_json(found, demand, everything=everything))
     else:
@@ -163,4 +165,4 @@ def _with_alternatives(found: Plan, request: PlanRequest) -> Plan:
     others = alternatives_for(
         request.demand, request.model, request.catalogue, here=request.here, kv_type=request.kv_type
     )
-    return replace(found, alternatives=alternatives_sentences(others))
+    return replace(found, alternatives=alternatives_sentences(others), too_big=others)

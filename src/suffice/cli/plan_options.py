@@ -96,6 +96,15 @@ Chart = Annotated[
     typer.Option("--chart", metavar="FILE", help="Draw cost against volume (.svg), where the demand states one."),
 ]
 
+ChartUsers = Annotated[
+    Path | None,
+    typer.Option(
+        "--chart-users",
+        metavar="FILE",
+        help="Draw cost against users at the same time (.svg), where they need something.",
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HereMoney:

@@ -8,31 +8,38 @@ from suffice.cli.paths import check_outputs, check_places
 from suffice.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from suffice.decide.plan_types import Plan
     from suffice.model.demand import Demand
+    from suffice.report.svg.types import CrossoverChart
 
 _KEPT = 50  # options of a JSON document, unless all are asked for
 _MARK = "# Plan:"
 _CHART_HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<!-- suffice chart -->\n'
 
 
-def check_plan_outputs(out: Path | None, chart: Path | None, inputs: Sequence[Path | None]) -> None:
+def check_plan_outputs(out: Path | None, charts: Mapping[str, Path | None], inputs: Sequence[Path | None]) -> None:
     """Refuse, before anything is computed, outputs that would replace an input, each other, or a stranger's file.
+
+    Args:
+        out: the plan.
+        charts: by flag.
+        inputs: what is read.
 
     Raises:
         UsageError: with the flag and what stands in its way.
     """
-    if chart is not None and chart.suffix.lower() != ".svg":
-        raise UsageError(f"--chart {chart}: the chart of a plan is an SVG; give a name that ends in .svg")
+    for flag, chart in charts.items():
+        if chart is not None and chart.suffix.lower() != ".svg":
+            raise UsageError(f"{flag} {chart}: the chart of a plan is an SVG; give a name that ends in .svg")
     markdown = out is not None and not _is_json(out)
     if out is not None and markdown and _is_strange(out):
         raise UsageError(f"--out {out} exists and is no plan that suffice wrote; remove it or give another name")
-    known = {"--chart": chart} if markdown else {"--out": out, "--chart": chart}
+    known = dict(charts) if markdown else {"--out": out, **charts}
     check_outputs(known, [*inputs, out] if markdown else inputs)
-    check_places({"--out": out, "--chart": chart})
+    check_places({"--out": out, **charts})
 
 
 def _is_json(path: Path) -> bool:
@@ -74,27 +81,32 @@ def write_plan(out: Path | None, found: Plan, demand: Demand, *, everything: boo
     write_atomically(out, json_text(document) + "\n" if _is_json(out) else plan_markdown(found, top))
 
 
-def write_chart(chart: Path | None, found: Plan) -> None:
-    """Draw cost against volume, where a file is asked for.
+def write_charts(volume: Path | None, users: Path | None, found: Plan) -> None:
+    """Draw cost against volume, and against users at the same time, where a file is asked for.
 
     Raises:
-        UsageError: the demand states no volume, so that there is nothing to draw.
+        UsageError: the demand states none of it, so that there is nothing to draw.
         OutputError: it could not be written.
     """
+    from suffice.report.plan_chart import concurrency_chart, volume_chart
+
+    if volume is not None:
+        what = "a volume and an option that is enough: state a request rate, or --requests-per-day"
+        _write_chart(volume, volume_chart(found), "--chart", what)
+    if users is not None:
+        what = "a machine to rent that is enough, and a demand that says what each user needs: tokens_per_second_per_user, or ttft"
+        _write_chart(users, concurrency_chart(found.user_curves), "--chart-users", what)
+
+
+def _write_chart(path: Path, drawn: CrossoverChart | None, flag: str, needs: str) -> None:
     from suffice.records.store import write_atomically
-    from suffice.report.plan_chart import volume_chart
     from suffice.report.svg import CHART_STYLE, draw
 
-    if chart is None:
-        return
-    drawn = volume_chart(found)
     if drawn is None:
-        raise UsageError(
-            "--chart needs a volume and an option that is enough: state a request rate, or --requests-per-day"
-        )
+        raise UsageError(f"{flag} needs {needs}")
     picture = draw(drawn, width=900, height=460)
     head, _, rest = picture.partition(">")
-    write_atomically(chart, f"{_CHART_HEAD}{head}><style>{CHART_STYLE}</style>{rest}\n")
+    write_atomically(path, f"{_CHART_HEAD}{head}><style>{CHART_STYLE}</style>{rest}\n")
 
 
 def exit_code(found: Plan) -> int:

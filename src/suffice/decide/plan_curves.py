@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from suffice.decide.plan_types import Plan, PlanOption
     from suffice.model.demand import Demand
 
-USERS: Final = (1, 2, 4, 8, 16, 32, 64)
+USERS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _AROUND: Final = (0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)  # times the demand
 _JUST_OVER: Final = 1.000001
 

@@ -15,6 +15,8 @@ from suffice.decide.verdict import Grade
 
 if TYPE_CHECKING:
     from suffice.catalogue.entries import Price
+    from suffice.decide.alternatives import Alternatives
+    from suffice.decide.plan_curves import CostCurve
     from suffice.decide.quantity import Quantity
     from suffice.decide.verdict import Verdict
     from suffice.model.basis import Basis
@@ -174,6 +176,8 @@ class Plan:
         crossovers: between the cheapest machine that is enough and each API, by volume.
         model: that they would run, as the catalogue or the file calls it.
         alternatives: sentences about other models or quantizations, where nothing carries this one (:mod:`suffice.decide.alternatives`).
+        too_big: the same with memory, prices and what has to be checked first; None where something carries the model.
+        user_curves: cost against users at the same time, of some machines to rent; empty: it was not asked for.
         judged: how many options were looked at, those that are not kept included.
         notes: of the whole plan.
     """
@@ -183,5 +187,7 @@ class Plan:
     model: str
     crossovers: tuple[Crossover, ...] = ()
     alternatives: tuple[str, ...] = ()
+    too_big: Alternatives | None = None
+    user_curves: tuple[CostCurve, ...] = ()
     judged: int = 0
     notes: tuple[str, ...] = ()

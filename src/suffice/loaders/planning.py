@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from suffice.catalogue.catalogue import Catalogue
     from suffice.decide.evidence import MachineEvidence
     from suffice.decide.plan_curves import CostCurve
+    from suffice.decide.plan_machines import Offer
     from suffice.decide.plan_types import PlanOption, PriceTag
     from suffice.loaders.model_file import ModelFile
     from suffice.model.demand import Demand
@@ -152,11 +153,26 @@ def _with_own_figures(options: Iterable[PlanOption], market: Market, request: Pl
 
 
 def plan_concurrency(request: PlanRequest, plan: Plan, *, most: int = 4) -> tuple[CostCurve, ...]:
-    """Cost against users at the same time, of the cheapest machines to rent that are enough."""
+    """Cost against users at the same time: of the cheapest machine to rent that is enough with each CPU or accelerator, in the plan's currency.
+
+    Nothing where the demand says nothing of what a single user needs: a queue that is worked off has none.
+    """
+    demand = request.demand
+    if demand.concurrent_users is None and demand.tokens_per_second_per_user is None and demand.ttft is None:
+        return ()
     market = Market.of(request)
-    found = [market.offer_of(one) for one in plan.options if one.is_enough]
-    chosen = list(dict.fromkeys(one for one in found if one is not None))[:most]
-    return concurrency_curves(request.demand, chosen, most_machines=request.max_machines)
+    enough = [one for one in plan.options if one.is_enough]
+    cheapest: dict[object, Offer] = {}
+    for offer in filter(None, map(market.offer_of, enough)):
+        machine = market.machines[offer.prospect.name]
+        if offer.price is not None and offer.price.currency == plan.currency:
+            cheapest.setdefault((offer.kind, machine.accelerator or machine.cpu_model or machine.key), offer)
+    return concurrency_curves(demand, list(cheapest.values())[:most], most_machines=request.max_machines)
+
+
+def with_user_curves(request: PlanRequest, plan: Plan) -> Plan:
+    """The plan with its bills against users at the same time, which are simulated for it."""
+    return replace(plan, user_curves=plan_concurrency(request, plan))
 
 
 def _in_regions(option: PlanOption, regions: tuple[str, ...]) -> bool:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from suffice.catalogue.ages import OLD_AFTER_DAYS
+from suffice.decide.plan_rank import unit_name
 from suffice.decide.verdict import Grade
 from suffice.decide.wording import headroom_text, label
+from suffice.report.alternatives import alternatives_markdown, alternatives_text
 from suffice.report.tables import markdown_table, markdown_text, one_line, plain_table
 from suffice.units import MEGA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from suffice.decide.plan_curves import CostCurve
     from suffice.decide.plan_types import CostPart, Crossover, MonthlyCost, Plan, PlanOption, PriceTag
     from suffice.decide.quantity import Quantity
 
@@ -80,9 +84,11 @@ def plan_text(plan: Plan, top: int = SHOWN) -> str:
     lines += [f"{option.name}: {one_line(option.reason)}" for option in shown]
     lines += _section("bills", _bill_lines(shown))
     lines += _section("where costs cross", crossover_lines(plan.crossovers))
+    lines += _section("cost against users at the same time", user_lines(plan.user_curves))
     lines += _section("what has to be known", [*_option_notes(shown), *plan.notes])
-    lines += _section("prices", _price_lines(shown))
-    lines += _section("other models", plan.alternatives)
+    lines += _section("prices", _price_lines(_priced(plan, shown)))
+    if plan.too_big is not None:
+        lines += ["", "when the model is too big:", alternatives_text(plan.too_big)]
     return "\n".join(lines)
 
 
@@ -96,13 +102,15 @@ def plan_markdown(plan: Plan, top: int = SHOWN) -> str:
         ("Why", [f"{option.name}: {option.reason}" for option in shown]),
         ("Bills", _bill_lines(shown)),
         ("Where costs cross", crossover_lines(plan.crossovers)),
+        ("Cost against users at the same time", user_lines(plan.user_curves)),
         ("What has to be known", [*_option_notes(shown), *plan.notes]),
-        ("Prices", _price_lines(shown)),
-        ("Other models", plan.alternatives),
+        ("Prices", _price_lines(_priced(plan, shown))),
     ]
     for title, lines in sections:
         if lines:
             parts += [f"## {title}", "\n".join(f"- {markdown_text(line)}" for line in lines)]
+    if plan.too_big is not None:
+        parts.append(alternatives_markdown(plan.too_big))
     return "\n\n".join(parts) + "\n"
 
 
@@ -184,6 +192,22 @@ def crossover_lines(found: Iterable[Crossover]) -> list[str]:
     ]
 
 
+def user_lines(curves: Iterable[CostCurve]) -> list[str]:
+    """What as many of a machine as hold so many users with the margin cost a month; the last number is the most that was looked at, or that is held."""
+    return [
+        f"{curve.name}: "
+        + ", ".join(f"{users}: {money(amount, curve.currency)}" for users, amount in _user_steps(curve))
+        for curve in curves
+    ]
+
+
+def _user_steps(curve: CostCurve) -> Iterator[tuple[str, float]]:
+    """Numbers of users with the same bill as one: ``1 to 4``."""
+    for amount, points in groupby(curve.points, key=lambda point: point[1]):
+        users = [f"{x:.0f}" for x, _ in points]
+        yield (users[0] if len(users) == 1 else f"{users[0]} to {users[-1]}"), amount
+
+
 def _carried_text(one: Crossover) -> str:
     if one.up_to_tokens_per_month is None:
         return ""
@@ -203,6 +227,12 @@ def _option_notes(options: Iterable[PlanOption]) -> list[str]:
             for note in option.notes[:_MOST_NOTES]:
                 about.setdefault(note, []).append(option.name)
     return [f"{', '.join(names)}: {note}" for note, names in about.items()]
+
+
+def _priced(plan: Plan, shown: Sequence[PlanOption]) -> list[PlanOption]:
+    """Options whose prices are told: those of the table, and those whose machines have a curve."""
+    names = {curve.name for curve in plan.user_curves} - {unit_name(option) for option in shown}
+    return [*shown, *(option for option in plan.options if unit_name(option) in names)]
 
 
 def _price_lines(options: Iterable[PlanOption]) -> list[str]:

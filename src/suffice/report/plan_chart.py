@@ -46,15 +46,16 @@ def volume_chart(plan: Plan) -> CrossoverChart | None:
 
 def concurrency_chart(curves: Sequence[CostCurve]) -> CrossoverChart | None:
     """Cost against users at the same time; None without a curve. All curves are of one currency: the first one's."""
-    own = [curve for curve in curves if curve.currency == curves[0].currency]
-    if not own:
+    if not curves:
         return None
+    own = [curve for curve in curves if curve.currency == curves[0].currency]
     return CrossoverChart(
         title="Cost a month against users",
-        description=f"Bills of as many machines as hold so many users at the same time: {', '.join(curve.name for curve in own)}.",
+        description=f"Bills of as many machines as hold so many users at the same time, with the margin: {', '.join(curve.name for curve in own)}.",
         x=Axis(label=own[0].x_label, log=True),
         y=Axis(label="a month", unit=own[0].currency),
-        lines=tuple(_series(curve, 1.0) for curve in own),
+        # Between two numbers of users nobody looked where the next machine is needed.
+        lines=tuple(_series(curve, 1.0, Course.POINTS) for curve in own),
     )
 
 
@@ -62,5 +63,5 @@ def _millions(tokens: float) -> str:
     return f"{tokens / MEGA:,.0f} M" if tokens >= _MANY * MEGA else f"{tokens / MEGA:.3g} M"
 
 
-def _series(curve: CostCurve, scale: float) -> Series:
-    return Series(name=curve.name, points=tuple(Point(x=x / scale, y=y) for x, y in curve.points), course=Course.LINE)
+def _series(curve: CostCurve, scale: float, course: Course = Course.LINE) -> Series:
+    return Series(name=curve.name, points=tuple(Point(x=x / scale, y=y) for x, y in curve.points), course=course)

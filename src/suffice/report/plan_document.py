@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from suffice.decide.plan_curves import volume_curves
+from suffice.report.alternatives import alternatives_document
 
 if TYPE_CHECKING:
     from suffice.decide.plan_curves import CostCurve
@@ -21,8 +22,9 @@ def plan_document(plan: Plan, demand: Demand, options: tuple[PlanOption, ...] | 
         "judged": plan.judged,
         "options": [option_document(option) for option in (plan.options if options is None else options)],
         "crossovers": [_crossover(one) for one in plan.crossovers],
-        "curves": [_curve(curve) for curve in volume_curves(plan)],
+        "curves": [_curve(curve) for curve in (*volume_curves(plan), *plan.user_curves)],
         "alternatives": list(plan.alternatives),
+        "too_big": None if plan.too_big is None else alternatives_document(plan.too_big),
         "notes": list(plan.notes),
         "demand": _demand(demand),
     }

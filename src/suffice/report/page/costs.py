@@ -69,7 +69,8 @@ def _shown(plan: PlanView) -> tuple[OptionView, ...]:
     """The first by rank, and those further down that the curves and crossings name: a name must be found in the table."""
     named = {curve.name for curve in plan.curves}
     named |= {name for one in plan.crossovers for name in (one.cheaper_below, one.cheaper_above)}
-    rest = [one for one in plan.options[_SHOWN:] if one.name in named]
+    # A curve is of one machine, an option of several.
+    rest = [one for one in plan.options[_SHOWN:] if one.name in named or one.name.partition(" x ")[2] in named]
     return (*plan.options[:_SHOWN], *rest)
 
 

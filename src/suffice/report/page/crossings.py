@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from suffice.report.page.model import Picture, Table, Text
-from suffice.report.svg.types import LARGEST, Along, Axis, CrossoverChart, Limit, Mark, Point, Series
+from suffice.report.svg.types import LARGEST, Along, Axis, Course, CrossoverChart, Limit, Mark, Point, Series
 from suffice.report.tables import one_line, shortened
 
 if TYPE_CHECKING:
@@ -45,8 +45,11 @@ def _tokens(value: float, words: Words) -> str:
 
 
 def _chart(plan: PlanView, curves: list[CurveView], words: Words, *, is_volume: bool) -> CrossoverChart:
+    # Of users only some numbers were looked at: between two of them nobody knows where the next machine is needed.
+    course = Course.LINE if is_volume else Course.POINTS
     lines = tuple(
-        Series(name=shortened(one_line(curve.name), _LABEL_CHARACTERS), points=_points(curve)) for curve in curves
+        Series(name=shortened(one_line(curve.name), _LABEL_CHARACTERS), points=_points(curve), course=course)
+        for curve in curves
     )
     crossings = plan.crossovers if is_volume else ()
     marks = [mark for one in crossings if (mark := _mark(one, curves, words)) is not None]
