@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final
 from suffice.catalogue.catalogue import shipped
 from suffice.decide.plan_hybrid import found_hybrids
 from suffice.decide.plan_hybrid_parts import parts_of, rented
-from suffice.decide.prospects import standings
-from suffice.loaders.plan_market import plan_lengths
+from suffice.decide.prospects import predicted_lengths, standings
 from suffice.loaders.prospects import prospects_of
 from suffice.loaders.reference import resolve_model
 from suffice.model.demand import Demand, DemandKind, Lengths, Limit, single_stream_need
@@ -59,7 +58,7 @@ def machines(work: str, model: str, gpus: str) -> tuple[list[Standing], list[Sta
     """GPU and CPU instances with prices in USD; of GPUs those that are asked for."""
     catalogue = shipped()
     steady = [machine for machine in catalogue.instances if not machine.is_burstable]
-    lengths = plan_lengths(demand_of(work, 0.5, SECONDS_PER_DAY))
+    lengths = predicted_lengths(demand_of(work, 0.5, SECONDS_PER_DAY))
     prospects = prospects_of(steady, catalogue, resolve_model(model), lengths)
     found = [
         one

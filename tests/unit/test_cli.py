@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -373,3 +373,24 @@ def test_figures_that_no_machine_has_are_slips_of_the_unit(run: Callable[..., Re
         result = run("ceiling", "--bandwidth", figures[0], "--weights", figures[1])
         assert result.code == 2
         assert "check the unit" in result.err
+
+
+def test_an_instance_is_predicted_behind_typical_answers_and_behind_the_longest_prompt(
+    run: Callable[..., Result], tmp_path: Path
+) -> None:
+    """A prompt of 8,000 tokens whose wait is limited, answers behind 400: the depth of one says nothing, or too little, of the other."""
+    demand = tmp_path / "demand.toml"
+    text = '[demand]\nkind = "interactive"\ntokens_per_second_per_user = 4\noutput_tokens = 100\n'
+    lengths = "prompt_tokens = { p50 = 400, p95 = 8000 }\n"
+    machine = ("--instance", "aws/c7i.24xlarge", "--model", "llama-3.2-3b:q4_k_m", "--json")
+
+    def constraints(toml: str) -> dict[str, Any]:
+        demand.write_text(toml, encoding="utf-8")
+        return {one["name"]: one for one in run("decide", demand, *machine).document["constraints"]}
+
+    limited = constraints(f"{text}{lengths}ttft_s = {{ p95 = 600.0 }}\n")
+    unlimited = constraints(text + lengths)
+
+    assert limited["ttft_s"]["grade"] == "enough"
+    decode = "decode_tokens_per_second"
+    assert limited[decode]["available"] == pytest.approx(unlimited[decode]["available"], rel=1e-6)

@@ -15,7 +15,7 @@ from suffice.catalogue.entries import Instance, Price
 from suffice.catalogue.instances import instance_named
 from suffice.cli.prospects import cheapest_machines
 from suffice.decide import words
-from suffice.decide.evidence import evidence_from, of_the_asked_model
+from suffice.decide.evidence import DecodePoint, evidence_from, of_the_asked_model
 from suffice.decide.prospects import CPU_RESERVE_BYTES, Prospect, Speeds, cheapest, predicted_evidence, standings
 from suffice.decide.quantity import Quantity
 from suffice.decide.verdict import Grade
@@ -302,3 +302,18 @@ def test_a_record_of_another_model_is_no_evidence_of_this_one(changes: dict[str,
     evidence = of_the_asked_model(asked, record, evidence_from(record))
 
     assert bool(evidence.contradictions) is is_other
+
+
+def test_no_step_is_faster_behind_more_tokens() -> None:
+    """Two predictions that say so: the slower one stands for both, whichever it is; without the typical depth the deep one alone."""
+    slow, fast = rate(10.0, 9.0, 11.0), rate(12.0, 11.0, 13.0)
+
+    def points(decode: Quantity | None, deepest: Quantity | None) -> list[tuple[float | None, Quantity]]:
+        deep = None if deepest is None else DecodePoint(depth=4000, rate=deepest)
+        return [(one.depth, one.rate) for one in Speeds(depth=400, decode=decode, prefill=None, deepest=deep).points]
+
+    assert points(fast, slow) == [(400, fast), (4000, slow)]
+    assert points(slow, fast) == [(400, slow), (4000, slow)]
+    assert points(slow, None) == [(400, slow)]
+    assert points(None, slow) == [(4000, slow)]
+    assert points(None, None) == []

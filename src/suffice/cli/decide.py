@@ -134,10 +134,10 @@ def _predicted(
     Raises:
         UsageError: no model, an unknown machine, or one of which too little is known.
     """
+    from suffice.decide.prospects import predicted_lengths
     from suffice.loaders.catalogue import load_catalogue
     from suffice.loaders.prospects import device_prospect, prospects_of
     from suffice.loaders.reference import resolve_model
-    from suffice.model.demand import StreamLengths
 
     if model is None:
         raise UsageError(
@@ -146,7 +146,7 @@ def _predicted(
     catalogue = load_catalogue(catalog).catalogue
     machines = [catalogue.instance_named(name) for name in instances]
     resolved = resolve_model(model)
-    lengths = StreamLengths.of(demand)
+    lengths = predicted_lengths(demand)
     found = prospects_of(machines, catalogue, resolved, lengths)
     missing = {machine.key for machine in machines} - {one.name for one in found}
     if missing:

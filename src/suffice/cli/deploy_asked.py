@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from suffice.catalogue.entries import Device, Instance
+from suffice.decide.prospects import predicted_lengths
 from suffice.decide.verdict import decide_machine
 from suffice.deploy.choice import Asked, Candidate, GpuServer, OtherServer
 from suffice.deploy.quote import check_text
@@ -15,7 +16,6 @@ from suffice.errors import UsageError
 from suffice.loaders.catalogue import load_catalogue
 from suffice.loaders.prospects import device_prospect, prospects_of
 from suffice.loaders.reference import resolve_model
-from suffice.model.demand import StreamLengths
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,7 +133,7 @@ def _predicted(demand: Demand, catalogue: Catalogue, machine: Instance | Device,
     """The verdict on predicted speeds; None where no model is named or too little is known of the machine."""
     if model is None:
         return None
-    resolved, lengths = resolve_model(model), StreamLengths.of(demand)
+    resolved, lengths = resolve_model(model), predicted_lengths(demand)
     if isinstance(machine, Instance):
         found = prospects_of([machine], catalogue, resolved, lengths)
         return decide_machine(demand, found[0].evidence) if found else None

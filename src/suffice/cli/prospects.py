@@ -25,14 +25,13 @@ def cheapest_machines(
     Raises:
         DemandError: the model cannot hold the context that the demand needs.
     """
-    from suffice.decide.prospects import cheapest, standings
-    from suffice.loaders.plan_market import plan_lengths
+    from suffice.decide.prospects import cheapest, predicted_lengths, standings
     from suffice.loaders.prospects import prospects_of, support_of
     from suffice.report.prospects import CheapestMachines
 
     # Machines that earn their CPU time as credits cannot keep the speed that a short test shows.
     steady = [machine for machine in catalogue.instances if not machine.is_burstable]
-    lengths = plan_lengths(demand)
+    lengths = predicted_lengths(demand)
     found = standings(demand, prospects_of(steady, catalogue, model, lengths, kv_type=kv_type))
     machines = {machine.key: machine for machine in steady}
 

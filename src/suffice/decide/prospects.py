@@ -5,13 +5,15 @@ A prospect that is "enough" is so at the low end of its predicted range and with
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from suffice.decide.evidence import DecodePoint, MachineEvidence
+from suffice.decide.evidence import DEPTH_TOLERANCE, DEPTH_TOLERANCE_TOKENS, DecodePoint, MachineEvidence
 from suffice.decide.service_screen import screened_outlooks
 from suffice.decide.verdict import Grade, Verdict, decide_machine
 from suffice.model.basis import Basis
+from suffice.model.demand import StreamLengths
 from suffice.units import GIB
 
 if TYPE_CHECKING:
@@ -28,13 +30,37 @@ GPU_RESERVE_BYTES: Final = 2 * GIB
 _ANSWER_TOKENS: Final = 256  # in the cache behind the depth, where the demand states no context
 
 
+def predicted_lengths(demand: Demand) -> StreamLengths:
+    """The lengths at which machines are predicted for a demand: also deep enough for the first token behind the prompt whose wait is limited.
+
+    What is predicted at a depth bounds what is shallower, and nothing beyond; a little beyond changes a step by less than its range.
+    """
+    lengths = StreamLengths.of(demand)
+    if demand.ttft is None:
+        return lengths
+    reached = math.ceil((lengths.prompt_tokens - DEPTH_TOLERANCE_TOKENS) / DEPTH_TOLERANCE)
+    return replace(lengths, deepest=reached) if reached > lengths.depth else lengths
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speeds:
-    """What is predicted of one model on one machine. None: not known."""
+    """What is predicted of one model on one machine. None: not known. ``deepest``: decoding at another depth, where that is asked for."""
 
     depth: float  # tokens in the cache while it decodes
     decode: Quantity | None
     prefill: Quantity | None
+    deepest: DecodePoint | None = None
+
+    @property
+    def points(self) -> tuple[DecodePoint, ...]:
+        """Decoding by depth, that of the typical answer first. No step becomes faster behind more tokens: where the two say so the slower one stands for both."""
+        if self.decode is None:
+            return () if self.deepest is None else (self.deepest,)
+        first = DecodePoint(depth=self.depth, rate=self.decode)
+        if self.deepest is None:
+            return (first,)
+        is_slower = self.deepest.rate.point <= self.decode.point
+        return (first, self.deepest if is_slower else replace(self.deepest, rate=self.decode))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +133,7 @@ def predicted_evidence(
     return MachineEvidence(
         name=name,
         is_gpu=is_gpu,
-        decode=() if speeds.decode is None else (DecodePoint(depth=speeds.depth, rate=speeds.decode),),
+        decode=speeds.points,
         prefill_rate=speeds.prefill,
         prefill_curve=None,
         prefill_interval_ratios=None,
@@ -123,7 +149,8 @@ def predicted_evidence(
         memory_usable_bytes=_usable(memory_bytes, is_gpu=is_gpu),
         memory_is_floor=memory_is_floor,
         context_length=model.context_length,
-        run_context_tokens=round(speeds.depth) + _ANSWER_TOKENS,
+        run_context_tokens=round(max((one.depth or 0.0 for one in speeds.points), default=speeds.depth))
+        + _ANSWER_TOKENS,
         streamed_bytes=model.streamed_bytes,
         disturbed=False,  # nobody ran anything
         unfinished=False,

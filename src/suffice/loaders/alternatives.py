@@ -18,13 +18,13 @@ from suffice.decide.alternatives import (
 from suffice.decide.constraints import check_context
 from suffice.decide.plan_apis import ApiWish, api_options
 from suffice.decide.plan_load import volume_of
+from suffice.decide.prospects import predicted_lengths
 from suffice.decide.verdict import Grade
 from suffice.loaders.alternatives_asked import Asked
 from suffice.loaders.alternatives_chains import chains
 from suffice.loaders.alternatives_market import Market
 from suffice.loaders.alternatives_models import fewer_bits, known_of, similar_mixtures, smaller_siblings
 from suffice.loaders.model_file import ModelFile
-from suffice.loaders.plan_market import plan_lengths
 from suffice.loaders.plan_prices import tagged_apis
 from suffice.model.recipe import needs_imatrix
 from suffice.model.rpc import Cluster
@@ -81,7 +81,7 @@ def alternatives_for(
         demand=demand,
         model=model,
         known=known_of(model),
-        market=Market.of(catalogue, demand, plan_lengths(demand), kv_type),
+        market=Market.of(catalogue, demand, predicted_lengths(demand), kv_type),
         here=tuple(here),
         kv_type=kv_type,
         cluster=cluster,

@@ -6,15 +6,13 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from suffice.decide.evidence import DEPTH_TOLERANCE, DEPTH_TOLERANCE_TOKENS
 from suffice.decide.plan_load import Pace, elsewhere
 from suffice.decide.plan_machines import Asked, Offer, machine_options, with_own_figures
 from suffice.decide.plan_rank import unit_name
 from suffice.decide.plan_types import OptionKind
-from suffice.decide.prospects import CPU_RESERVE_BYTES
+from suffice.decide.prospects import CPU_RESERVE_BYTES, predicted_lengths
 from suffice.loaders.plan_prices import hour_tag
 from suffice.loaders.prospects import prospects_of, support_of
-from suffice.model.demand import StreamLengths
 from suffice.units import format_bytes
 
 if TYPE_CHECKING:
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from suffice.catalogue.entries import Instance
     from suffice.decide.plan_types import PlanOption
     from suffice.loaders.planning import PlanRequest
-    from suffice.model.demand import Demand
 
 _HYBRID_CPUS: Final = 40  # of one currency that are offered to hybrids: those with the most work for the money
 _ROOMY: Final = 2.0  # so many times the weights is room for cache and buffers as well
@@ -58,7 +55,7 @@ class Market:
         steady = [one for one in priced if not one.is_burstable]
         roomy = [one for one in steady if _has_room(one, weights_bytes)] or _largest(steady)
         cheap = roomy if request.siblings else _without_dear_siblings(roomy, weights_bytes)
-        lengths = plan_lengths(request.demand)
+        lengths = predicted_lengths(request.demand)
         found = prospects_of(cheap, request.catalogue, request.model, lengths, kv_type=request.kv_type)
         offers = tuple(
             Offer(prospect=one, price=None if one.price is None else hour_tag(one.price, request.today))
@@ -118,20 +115,8 @@ class Market:
         machine = self.machines.get(unit_name(option))
         if option.kind is not OptionKind.CPU or machine is None:
             return option
-        support = support_of(machine, request.model, plan_lengths(request.demand))
+        support = support_of(machine, request.model, predicted_lengths(request.demand))
         return replace(option, notes=tuple(dict.fromkeys((*option.notes, *support))))
-
-
-def plan_lengths(demand: Demand) -> StreamLengths:
-    """The lengths for which machines are predicted: deep enough for the first token behind the prompt whose wait is limited.
-
-    What is predicted at a depth bounds what is shallower, and nothing beyond; a little beyond changes a step by less than its range.
-    """
-    lengths = StreamLengths.of(demand)
-    if demand.ttft is None:
-        return lengths
-    reached = math.ceil((lengths.prompt_tokens - DEPTH_TOLERANCE_TOKENS) / DEPTH_TOLERANCE)
-    return replace(lengths, depth=max(lengths.depth, reached))
 
 
 def _asked(request: PlanRequest, offers: tuple[Offer, ...]) -> Asked | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from suffice.decide.evidence import DecodePoint
 from suffice.decide.prospects import Prospect, Speeds, predicted_evidence
 from suffice.decide.quantity import Quantity
 from suffice.errors import UsageError
@@ -42,15 +43,21 @@ _ROOMY: Final = 2.0  # so many times the model is room for its cache and buffers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Works:
-    """What one stream of a demand does: a step at its depth, and its prompt."""
+    """What one stream of a demand does: a step at its depth, its prompt, and a step at the deepest place that has to be told, if that is another."""
 
     decode: WorkloadSpec
     prefill: WorkloadSpec
+    deepest: WorkloadSpec | None = None
 
     @property
     def depth(self) -> int:
         """Tokens in the cache while it decodes."""
         return self.decode.depth
+
+    @property
+    def most_tokens(self) -> int:
+        """Tokens in the cache at the deepest place."""
+        return self.decode.depth if self.deepest is None else max(self.decode.depth, self.deepest.depth)
 
 
 def works_of(shape: ModelShape, lengths: StreamLengths, kv_type: str = "f16") -> Works:
@@ -67,7 +74,8 @@ def works_of(shape: ModelShape, lengths: StreamLengths, kv_type: str = "f16") ->
         quant=max(shape.bytes_by_type, key=lambda name: shape.bytes_by_type[name]).lower(),
     )
     prefill = replace(decode, phase=Phase.PREFILL, n_tokens=lengths.prompt_tokens, depth=0)
-    return Works(decode=decode, prefill=prefill)
+    deepest = None if lengths.deepest is None else replace(decode, depth=lengths.deepest)
+    return Works(decode=decode, prefill=prefill, deepest=deepest)
 
 
 def machine_spec(machine: Instance) -> MachineSpec:
@@ -143,7 +151,10 @@ def _device_memory(device: Device, count: int, asked: _Asked) -> float | None:
 
 
 def _cache_bytes(asked: _Asked) -> float:
-    return asked.shape.kv_cache_bytes(max(asked.works.depth, 1) + _OUTPUT_TOKENS, asked.kv_type, asked.kv_type) or 0.0
+    return (
+        asked.shape.kv_cache_bytes(max(asked.works.most_tokens, 1) + _OUTPUT_TOKENS, asked.kv_type, asked.kv_type)
+        or 0.0
+    )
 
 
 def support_of(machine: Instance, model: ModelFile | ShapeModel, lengths: StreamLengths) -> tuple[str, ...]:
@@ -172,10 +183,10 @@ class _Asked:
         return cls(shape=model.shape, record=record, works=works, kv_type=kv_type, seen_as=seen_as)
 
     def of_device(self, device: Device, count: int) -> tuple[Prediction | Refusal, ...]:
-        """What is predicted of some equal devices: decode, prefill."""
+        """What is predicted of some equal devices: decode, prefill, and decode at the deepest place if that is another."""
         key = device.id, count
         if key not in self.of_devices:
-            works: tuple[WorkloadSpec, ...] = (self.works.decode, self.works.prefill)
+            works = tuple(filter(None, (self.works.decode, self.works.prefill, self.works.deepest)))
             if not self.shape.is_moe:  # fewer active parameters than all of them mean experts there, not an embedding
                 works = tuple(replace(work, active_parameters=None) for work in works)
             self.of_devices[key] = tuple(predict_device(device, work, count=count, shape=self.shape) for work in works)
@@ -199,15 +210,21 @@ def _device_prospect(
 ) -> Prospect | Refusal:
     if asked.kv_type != "f16":
         return Refusal(reason=f"{name}: predictions are for a KV cache of f16, not {asked.kv_type}; measure it")
-    decode, prefill = asked.of_device(device, count)
+    decode, prefill, *deep = asked.of_device(device, count)
     if isinstance(decode, Refusal) and decode.needed_bytes is None:
         return decode
-    speeds = Speeds(depth=asked.works.depth, decode=_range_of(decode), prefill=_range_of(prefill))
+    deepest = _deepest(asked, _range_of(deep[0])) if deep else None
+    speeds = Speeds(depth=asked.works.depth, decode=_range_of(decode), prefill=_range_of(prefill), deepest=deepest)
     # What engines use of an Apple chip is its GPU: whether its CPU would do, the figures do not say.
     is_gpu = device.kind in _ACCELERATORS or "apple" in device.name.lower()
     evidence = predicted_evidence(name, asked.record, speeds, is_gpu=is_gpu, memory_bytes=memory_bytes)
     rests_on = () if isinstance(decode, Refusal) else (*decode.rests_on, *decode.wide_because)
     return Prospect(evidence=evidence, rests_on=rests_on)
+
+
+def _deepest(asked: _Asked, rate: Quantity | None) -> DecodePoint | None:
+    work = asked.works.deepest
+    return None if work is None or rate is None else DecodePoint(depth=work.depth, rate=rate)
 
 
 def _range_of(prediction: Prediction | Refusal) -> Quantity | None:
@@ -223,13 +240,15 @@ def _cpu_prospects(machines: Sequence[Instance], asked: _Asked) -> tuple[Prospec
     works = asked.works
     table = machine_table([machine_spec(machine) for machine in machines])
     decode, prefill = (_predicted(table, len(machines), work) for work in (works.decode, works.prefill))
+    deep = None if works.deepest is None else _predicted(table, len(machines), works.deepest)
     prospects = []
     for row, machine in enumerate(machines):
         seen = _seen(machine, asked)
         speeds = Speeds(
             depth=works.depth,
-            decode=seen[0] or _quantity(decode, row),
-            prefill=seen[1] or _quantity(prefill, row),
+            decode=seen.decode or _quantity(decode, row),
+            prefill=seen.prefill or _quantity(prefill, row),
+            deepest=_deepest(asked, seen.deepest or (None if deep is None else _quantity(deep, row))),
         )
         evidence = predicted_evidence(
             machine.key,
@@ -239,19 +258,34 @@ def _cpu_prospects(machines: Sequence[Instance], asked: _Asked) -> tuple[Prospec
             memory_bytes=_memory(machine, asked.record),
             memory_is_floor=machine.memory_bytes is None,
         )
-        prospects.append(Prospect(evidence=evidence, rests_on=seen[2], price=machine.price))
+        prospects.append(Prospect(evidence=evidence, rests_on=seen.said, price=machine.price))
     return tuple(prospects)
 
 
-def _seen(machine: Instance, asked: _Asked) -> tuple[Quantity | None, Quantity | None, tuple[str, ...]]:
-    """What somebody measured on a machine of this type: decode, prefill, and when; None where nobody did."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What somebody measured on a machine of a type, and when; None where nobody did."""
+
+    decode: Quantity | None = None
+    prefill: Quantity | None = None
+    deepest: Quantity | None = None
+    said: tuple[str, ...] = ()
+
+
+def _seen(machine: Instance, asked: _Asked) -> _Seen:
     if asked.seen_as is None:
-        return None, None, ()
-    key = machine_key(machine.provider, machine.name)
-    lengths = ((Phase.DECODE, asked.works.depth), (Phase.PREFILL, asked.works.prefill.n_tokens))
-    found = [shipped_measurements().of_work(key, asked.seen_as, phase, tokens) for phase, tokens in lengths]
+        return _Seen()
+    key, works = machine_key(machine.provider, machine.name), asked.works
+
+    def of(work: WorkloadSpec | None, tokens: int) -> Measurement | None:
+        return None if work is None else shipped_measurements().of_work(key, seen_as, work.phase, tokens)
+
+    seen_as = asked.seen_as
+    found = [of(works.decode, works.depth), of(works.prefill, works.prefill.n_tokens)]
+    found.append(of(works.deepest, works.most_tokens))
     said = [f"measured on such a machine on {one.date} with llama.cpp b{one.build}" for one in found if one is not None]
-    return _of_measurement(found[0]), _of_measurement(found[1]), tuple(dict.fromkeys(said))
+    decode, prefill, deepest = map(_of_measurement, found)
+    return _Seen(decode=decode, prefill=prefill, deepest=deepest, said=tuple(dict.fromkeys(said)))
 
 
 def _of_measurement(found: Measurement | None) -> Quantity | None:

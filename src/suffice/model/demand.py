@@ -155,10 +155,14 @@ def single_stream_need(tokens_per_second: float, margin: float = DEFAULT_MARGIN)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamLengths:
-    """Tokens of the prompt, and in the cache while the answer is written: what one stream is measured or predicted at."""
+    """Tokens of the prompt, and in the cache while the answer is written: what one stream is measured or predicted at.
+
+    ``deepest``: where the first token of the prompt whose wait is limited has to be told as well, a depth that says so; None: ``depth`` does.
+    """
 
     prompt_tokens: int
     depth: int
+    deepest: int | None = None
 
     @classmethod
     def of(cls, demand: Demand | None, prompt_tokens: int | None = None) -> StreamLengths:
