@@ -9,8 +9,9 @@ trial is short), quiet or beside one disturbance of our own:
 - quota: the engine's process gets 1.2 CPUs by a cgroup (25 ms periods; v1 or v2, needs root);
 - stop: the engine's process is stopped (SIGSTOP) for 0.2 s in every second.
 
-The kinds take turns in a random order, round by round, so that the host's own moods hit all alike. The quiet speed is compared with the truth, the
-median of the quiet trials of the nearest rounds (two on each side) as found. Results go to FILE line by line; a run that was interrupted goes on with the next round.
+The kinds take turns in a random order, round by round, so that the host's own moods hit all alike. Bursts and stops begin with each full second of the
+system's clock, so that we know which steps they met: the truth, with which the quiet speed is compared, are the steps of the same trial that they did not meet (a
+speed that was found some seconds earlier or later is another one on a host with neighbours: 15 % apart). With nobody beside all steps are the truth. Results go to FILE line by line; a run that was interrupted goes on with the next round.
 
 Usage: python benchmarks/disturbances.py MODEL.gguf FILE.jsonl [--rounds 100] [--threads 2] [--lock LOCKFILE]; --table prints what FILE holds.
 """
@@ -64,14 +65,14 @@ REST_S: Final = 0.3
 YIELD_S: Final = 0.05
 LEAST_QUIET_SHARE: Final = 0.30
 CLOSE: Final = 0.05
-NEAREST_ROUNDS: Final = 2
+SLACK_S: Final = 0.02
+LEAST_STEPS: Final = 4
 _COMPUTES: Final = "while True: pass"
 _BURSTS: Final = f"""
 import time
 while True:
-    end = time.monotonic() + {BURST_S}
-    while time.monotonic() < end: pass
-    time.sleep({1 - BURST_S})
+    time.sleep(1 - time.monotonic() % 1)
+    while time.monotonic() % 1 < {BURST_S}: pass
 """
 _COPIES: Final = """
 import numpy as np
@@ -115,9 +116,9 @@ def stops(pids: Callable[[], list[int]]) -> Iterator[None]:
                 continue
 
     def work() -> None:
-        while not over.wait(1 - BURST_S):
+        while not over.wait(1 - time.monotonic() % 1):
             send(signal.SIGSTOP)
-            over.wait(BURST_S)
+            over.wait(max(0.0, BURST_S - time.monotonic() % 1))
             send(signal.SIGCONT)
 
     thread = threading.Thread(target=work)
@@ -257,6 +258,7 @@ def line_of(made: Trial, kind: str, number: int) -> dict[str, Any]:
         "reasons": list(made.reasons),
         "decode": None if first.tokens_per_second is None else first.tokens_per_second.point,
         "samples": [] if first.tokens_per_second is None else list(first.tokens_per_second.samples),
+        "aligned": True,
         "quiet": None if quiet is None or quiet.tokens_per_second is None else quiet.tokens_per_second.point,
         "quiet_interval": None
         if quiet is None or quiet.tokens_per_second is None or quiet.tokens_per_second.interval is None
@@ -307,13 +309,36 @@ def run(asked: argparse.Namespace) -> None:
                 time.sleep(YIELD_S)  # to others who wait for the lock
 
 
+def undisturbed(row: dict[str, Any]) -> tuple[float, float] | None:
+    """Of a trial the rate of the steps that we did not disturb, and their share of the time; None where there were none, or it is not known."""
+    if row["kind"] not in (QUIET, "bursts", "stop") or not row.get("aligned"):
+        return None
+    rates, kept_s, total_s = [], 0.0, 0.0
+    for steps, repetition in zip(row["steps"], row["repetitions"], strict=True):
+        edges = [repetition["start_s"], *(repetition["start_s"] + sum(steps[: end + 1]) for end in range(len(steps)))]
+        clear = [
+            step
+            for step, begin, end in zip(steps, edges, edges[1:], strict=False)
+            if row["kind"] == QUIET or not _is_met(begin, end)
+        ]
+        kept_s, total_s = kept_s + sum(clear), total_s + sum(steps)
+        if len(clear) >= LEAST_STEPS:
+            rates.append(len(clear) / sum(clear))
+    return None if not rates else (median(rates), kept_s / total_s)
+
+
+def _is_met(begin_s: float, end_s: float) -> bool:
+    """Whether a step meets the first part of a second, or what it takes until CPUs and caches are the engine's again."""
+    return begin_s % 1 < BURST_S + SLACK_S or int(end_s) > int(begin_s)
+
+
 def table(rows: list[dict[str, Any]]) -> None:
     """Print what was found."""
-    quiet = {row["round"]: row["decode"] for row in rows if row["kind"] == QUIET and row["decode"]}
+    quiet = [row["decode"] for row in rows if row["kind"] == QUIET and row["decode"]]
     print(
-        "| beside | trials | marked | 95 % interval | told quiet speeds | within 5 % of the truth | as found / truth |"
+        "| beside | trials | marked | 95 % interval | with 30 % undisturbed | told | within 5 % | median error | told without | as found |"
     )
-    print("|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for kind in KINDS:
         own = [row for row in rows if row["kind"] == kind]
         if not own:
@@ -321,19 +346,17 @@ def table(rows: list[dict[str, Any]]) -> None:
         marked = sum(row["disturbed"] is True for row in own)
         interval = wilson_interval(marked, len(own))
         assert interval is not None  # there are trials  # noqa: S101
-        errors, ratios = [], []
-        for row in own:
-            near = [speed for at, speed in quiet.items() if abs(at - row["round"]) <= NEAREST_ROUNDS]
-            if not near or not row["decode"]:
-                continue
-            truth = median(near)
-            ratios.append(row["decode"] / truth)
-            if row["quiet"] is not None:
-                errors.append(row["quiet"] / truth - 1)
+        truths = [(row, truth) for row in own if (truth := undisturbed(row)) is not None]
+        able = [(row, truth[0]) for row, truth in truths if truth[1] >= LEAST_QUIET_SHARE]
+        errors = [row["quiet"] / rate - 1 for row, rate in able if row["quiet"] is not None]
         close = sum(abs(error) <= CLOSE for error in errors)
+        never = kind not in (QUIET, "bursts", "stop")
+        told_without = sum(row["quiet"] is not None for row in own) if never else 0
+        middle = f"{median(errors):+.1%}" if errors else ""
+        found = median([row["decode"] for row in own if row["decode"]]) / median(quiet)
         print(
-            f"| {kind} | {len(own)} | {marked} ({marked / len(own):.0%}) | {interval.low:.0%} to {interval.high:.0%} | {len(errors)} | "
-            f"{close} ({close / max(1, len(errors)):.0%}) | {median(ratios):.2f} |"
+            f"| {kind} | {len(own)} | {marked} ({marked / len(own):.0%}) | {interval.low:.0%} to {interval.high:.0%} | {len(able)} | {len(errors)} | "
+            f"{close} ({close / max(1, len(errors)):.0%}) | {middle} | {told_without} | {found:.2f} |"
         )
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +14,9 @@ import pytest
 from helpers.guard import guarded
 from suffice.decide.guard_trend import trend_of
 from suffice.decide.guard_types import Metric, Outcome
-from suffice.errors import RecordError
+from suffice.errors import OutputError, RecordError
 from suffice.records.history import KEPT, add_to_history, history_line, load_history
+from suffice.records.one_writer import one_writer
 from suffice.records.schema import ContentionRecord, EngineRecord
 from suffice.report.history import history_document, history_text
 from suffice.report.history_chart import write_history_chart
@@ -57,6 +61,38 @@ def test_a_run_is_added_once(tmp_path: Path) -> None:
 
     assert added == [True, False, True]
     assert [run.name for run in load_history(path)] == ["a", "b"]
+
+
+ADDS = """
+import sys
+from pathlib import Path
+from helpers.guard import guarded
+from suffice.records.history import add_to_history
+for number in range(8):
+    add_to_history(Path(sys.argv[1]), guarded(f"{sys.argv[2]}{number}", decode=20 + number + 10 * (sys.argv[2] == "b")))
+"""
+
+
+def test_two_processes_add_to_one_history(tmp_path: Path) -> None:
+    """None of them loses a run of the other, from the first on, which begins the file."""
+    path = tmp_path / "new" / "history.jsonl"
+    command = [sys.executable, "-c", ADDS, str(path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    adding = [subprocess.Popen([*command, name], env=environment) for name in ("a", "b")]
+
+    assert [process.wait(timeout=60) for process in adding] == [0, 0]
+    assert sorted(run.name for run in load_history(path)) == sorted(f"{name}{n}" for name in "ab" for n in range(8))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
+def test_a_folder_that_another_process_keeps_is_told(tmp_path: Path) -> None:
+    """After a while that is long for a writer; nothing is written."""
+    path = tmp_path / "history.jsonl"
+    with one_writer(path), pytest.raises(OutputError, match="another process"), one_writer(path, wait_s=0.05):
+        pass
+    with one_writer(path, wait_s=0.05):
+        assert not path.exists()
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from suffice.decide.quantity import Quantity
 from suffice.errors import RecordError
 from suffice.loaders.json_lines import JsonLines, canonical_json
 from suffice.records.alike import RELATIVE_TOLERANCE
+from suffice.records.one_writer import one_writer
 from suffice.records.store import write_atomically
 from suffice.stats.intervals import median
 
@@ -92,7 +93,7 @@ def load_history(path: Path) -> list[RunFacts]:
 
 
 def add_to_history(path: Path, run: RunFacts) -> bool:
-    """Add a run to a history, which is begun where there is none; the file is replaced whole.
+    """Add a run to a history, which is begun where there is none; the file is replaced whole, by one process at a time.
 
     Returns:
         Whether it was added: a run that is there already, figure for figure, is not added twice.
@@ -101,14 +102,13 @@ def add_to_history(path: Path, run: RunFacts) -> bool:
         RecordError: see :func:`load_history`; nothing is written then.
         OutputError: it cannot be written.
     """
-    runs = load_history(path) if path.exists() else []
-    line = history_line(run)
-    lines = [history_line(one) for one in runs]
-    if any(
-        one.created_at is not None and one.created_at == run.created_at and one.figures == _kept(run) for one in runs
-    ):
-        return False
-    write_atomically(path, "".join(f"{one}\n" for one in (*lines, line)))
+    with one_writer(path):
+        runs = load_history(path) if path.exists() else []
+        kept = _kept(run)
+        if any(one.created_at is not None and one.created_at == run.created_at and one.figures == kept for one in runs):
+            return False
+        lines = [history_line(one) for one in (*runs, run)]
+        write_atomically(path, "".join(f"{line}\n" for line in lines))
     return True
 
 
