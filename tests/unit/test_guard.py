@@ -39,15 +39,24 @@ def test_a_missing_number_is_inconclusive() -> None:
     assert (result.measured_tokens_per_second, result.smallest_detectable_change) == (None, None)
 
 
-@pytest.mark.parametrize("decode", [5.0, 50.0])
-def test_a_busy_record_is_evidence_of_neither(decode: float) -> None:
-    """Marked disturbed: inconclusive below and above the floor, with the reason of the mark."""
+def test_a_busy_record_shows_what_the_machine_does_at_least() -> None:
+    """Marked disturbed: a pass above the floor, as the verdict has it, and no failure below it, with the reason of the mark."""
     contention = ContentionRecord(disturbed=True, reasons=("steal of 9 %",))
 
-    result = guard_floor(run_record(decode=decode, disturbed=True, contention=contention), 8)
+    slow, fast = (guard_floor(run_record(decode=one, disturbed=True, contention=contention), 8) for one in (5.0, 50.0))
 
-    assert result.outcome is Outcome.INCONCLUSIVE
-    assert "steal of 9 %" in result.reason
+    assert slow.outcome is Outcome.INCONCLUSIVE
+    assert "steal of 9 %" in slow.reason
+    assert fast.outcome is Outcome.PASS
+    assert "on a busy machine" in fast.reason
+
+
+def test_a_busy_record_that_is_wrong_as_well_passes_nothing() -> None:
+    """Above its ceiling, or not finished."""
+    contention = ContentionRecord(disturbed=True, reasons=("steal of 9 %",))
+    for wrong in ({"contradictions": ("over its ceiling",)}, {"complete": False}):
+        record = run_record(decode=50.0, disturbed=True, contention=contention, **wrong)
+        assert guard_floor(record, 8).outcome is Outcome.INCONCLUSIVE
 
 
 def test_a_contradiction_is_inconclusive() -> None:
@@ -78,13 +87,13 @@ def test_the_smallest_detectable_change_is_the_lower_half_width() -> None:
 def test_an_obstacle_is_told_once() -> None:
     """Three figures of one busy run: their figures, and one reason behind them."""
     facts = facts_of(run_record(disturbed=True, contention=ContentionRecord(disturbed=True, reasons=("steal",))), "run")
-    limits = [Limit(metric=metric, value=1.0) for metric in (Metric.DECODE, Metric.PREFILL)]
+    limits = [Limit(metric=metric, value=200.0) for metric in (Metric.DECODE, Metric.PREFILL)]
 
     result = result_of([check_limit(facts, limit) for limit in limits])
 
     assert result.outcome is Outcome.INCONCLUSIVE
     assert result.reason == (
-        "decode 20.00 tokens/s, floor 1; prefill 100.00 tokens/s, floor 1: measured on a busy machine (steal)"
+        "decode 20.00 tokens/s, floor 200; prefill 100.00 tokens/s, floor 200: measured on a busy machine (steal)"
     )
 
 
