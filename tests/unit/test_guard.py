@@ -10,6 +10,7 @@ from helpers.records import bare_record, run_record
 from suffice.decide.guard import Limit, Metric, Outcome, guard_floor, result_of
 from suffice.decide.guard_facts import facts_of
 from suffice.decide.guard_limits import check_limit
+from suffice.model.basis import Basis
 from suffice.records.schema import ContentionRecord, MeasurementRecord
 
 
@@ -49,6 +50,22 @@ def test_a_busy_record_shows_what_the_machine_does_at_least() -> None:
     assert "steal of 9 %" in slow.reason
     assert fast.outcome is Outcome.PASS
     assert "on a busy machine" in fast.reason
+
+
+def test_a_busy_record_of_slices_bounds_nothing() -> None:
+    """A neighbour that slows the smaller slice makes the whole model look faster."""
+    contention = ContentionRecord(disturbed=True, reasons=("steal of 9 %",))
+    facts = facts_of(run_record(decode=50.0, disturbed=True, contention=contention), "run")
+    figure = facts.figures[Metric.DECODE]
+    assert figure.quantity is not None
+    from_slices = replace(figure, quantity=replace(figure.quantity, basis=Basis.EXTRAPOLATED))
+
+    checks = [
+        check_limit(replace(facts, figures={Metric.DECODE: one}), Limit(metric=Metric.DECODE, value=8))
+        for one in (figure, from_slices)
+    ]
+
+    assert [check.outcome for check in checks] == [Outcome.PASS, Outcome.INCONCLUSIVE]
 
 
 def test_a_busy_record_that_is_wrong_as_well_passes_nothing() -> None:

@@ -18,6 +18,7 @@ from suffice.decide import words
 from suffice.decide.evidence import DecodePoint, evidence_from, of_the_asked_model
 from suffice.decide.prospects import CPU_RESERVE_BYTES, Prospect, Speeds, cheapest, predicted_evidence, standings
 from suffice.decide.quantity import Quantity
+from suffice.decide.service_screen import all_as_fast
 from suffice.decide.verdict import Grade
 from suffice.errors import UsageError
 from suffice.loaders.prospects import device_prospect, machine_spec, prospects_of, works_of
@@ -317,3 +318,27 @@ def test_no_step_is_faster_behind_more_tokens() -> None:
     assert points(slow, None) == [(400, slow)]
     assert points(None, slow) == [(4000, slow)]
     assert points(None, None) == []
+
+
+def test_two_predictions_bound_nothing_beyond_both() -> None:
+    """What was measured on the machine itself has a slope; two predictions, one of which may stand for both, have none."""
+    evidence = prospect("a", decode=rate(10.0, 9.0, 11.0)).evidence
+    points = (DecodePoint(depth=400, rate=rate(10.0, 9.0, 11.0)), DecodePoint(depth=1200, rate=rate(8.0, 7.0, 9.0)))
+    predicted = replace(evidence, decode=points)
+    own = replace(evidence, decode=tuple(replace(one, rate=replace(one.rate, basis=Basis.MEASURED)) for one in points))
+
+    beyond, between, measured = predicted.decode_rate(3000), predicted.decode_rate(800), own.decode_rate(3000)
+
+    assert beyond is not None
+    assert beyond.low is None
+    assert between is not None
+    assert between.low is not None
+    assert measured is not None
+    assert measured.low is not None
+
+
+def test_a_machine_covers_another_at_every_depth() -> None:
+    """As fast behind typical answers and slower behind long prompts: what holds for one holds not for the other."""
+    assert all_as_fast((10.0, 8.0), (10.0, 5.0))
+    assert not all_as_fast((10.0, 5.0), (10.0, 8.0))
+    assert not all_as_fast((10.0,), (10.0, 5.0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer
@@ -103,3 +103,61 @@ def test_an_edited_record_is_no_curve(tmp_path: Path) -> None:
 
     with pytest.raises(RecordError, match="twice"):
         _simulate(path)
+
+
+def _with_demand(tmp_path: Path, demand: str, *words: str) -> dict[str, Any]:
+    curve = _saved(tmp_path / "run.json", run_record(measurement=replace(run_record().measurement, service=SERVICE)))
+    (tmp_path / "demand.toml").write_text(f"[demand]\n{demand}", encoding="utf-8")
+    arguments = ["--curve", curve, "--demand", str(tmp_path / "demand.toml"), "--seeds", "5", "--json", *words]
+    result = CliRunner().invoke(APP, arguments)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+CHAT = """kind = "interactive"
+requests_per_second = 0.2
+prompt_tokens = { p50 = 300, p95 = 600 }
+output_tokens = 40
+ttft_s = { p90 = 5.0 }
+tokens_per_second_per_user = 5
+"""
+
+
+def test_a_demand_is_simulated_as_it_is_stated(tmp_path: Path) -> None:
+    """Its rate, its lengths, its limits at their own percentiles; what stands on the command line comes first."""
+    stated = _with_demand(tmp_path, CHAT, "--requests", "100")
+    flags = "--rate 0.2 --prompt-tokens 300 --prompt-p95 600 --output-tokens 40 --requests 100".split()
+    curve = str(tmp_path / "run.json")
+    by_flags = json.loads(CliRunner().invoke(APP, ["--curve", curve, "--seeds", "5", "--json", *flags]).stdout)
+
+    assert stated["load"] == by_flags["load"]
+    assert stated["ttft_s"]["p50"] == by_flags["ttft_s"]["p50"]
+    assert [(one["metric"], one["seconds"], one["percent"]) for one in stated["limits"]] == [
+        ("ttft_s", 5.0, 90.0),
+        ("tpot_s", 0.2, 95.0),
+    ]
+
+    other = _with_demand(
+        tmp_path, CHAT, "--requests", "100", "--users", "2", "--ttft-limit", "9s", "--output-tokens", "7"
+    )
+    assert other["load"]["users"] == 2
+    assert [(one["metric"], one["seconds"], one["percent"]) for one in other["limits"]] == [("ttft_s", 9.0, 95.0)]
+    assert other["tpot_s"]["p50"] is not None
+
+
+def test_a_job_is_there_at_once(tmp_path: Path) -> None:
+    """A day's requests, whose limits nobody waits for; users without a rate never pause."""
+    job = _with_demand(
+        tmp_path,
+        'kind = "scheduled"\nrequests_per_day = 50\nwindow_hours = 8\nprompt_tokens = 300\noutput_tokens = 20\n',
+    )
+    users = _with_demand(
+        tmp_path, 'kind = "interactive"\nconcurrent_users = 3\ntokens_per_second_per_user = 1\n', "--requests", "100"
+    )
+
+    assert job["load"]["requests"] == 50
+    assert job["load"]["arrivals"] == "at-once"
+    assert "limits" not in job
+    assert users["load"]["users"] == 3

@@ -120,11 +120,18 @@ def _whole(text: str | None, flag: str) -> int | None:
 def _judge_records(base: RunRecord, head: RunRecord, asked: Interleaving) -> GuardResult:
     """Two records of one measurement side by side, by the rounds that they tell."""
     from suffice.decide.guard_types import Metric
-    from suffice.decide.paired_speed import paired_decode, paired_even_steps, paired_prefill
+    from suffice.decide.paired_speed import paired_decode, paired_even_steps, paired_prefill, scatter_of_openings
 
     ratios = {Metric.DECODE: paired_decode, Metric.PREFILL: paired_prefill}
     paired = {metric: ratios[metric](base, head) for metric in asked.metrics if metric in ratios}
-    return _result([base], [head], paired, asked, {Metric.DECODE: paired_even_steps(base, head)})
+    return _result(
+        [base],
+        [head],
+        paired,
+        asked,
+        {Metric.DECODE: paired_even_steps(base, head)},
+        of_openings=scatter_of_openings(base),
+    )
 
 
 # -- two commands: a process each, once a round ---------------------------------------------------------------------------
@@ -172,11 +179,14 @@ def _even_steps(bases: Sequence[RunRecord], heads: Sequence[RunRecord]) -> EvenS
     """What the steps of each round's records say; a record without any has no round."""
     from suffice.decide.paired_speed import even_steps
 
-    def rows(records: Sequence[RunRecord]) -> dict[int, list[Sequence[float]]]:
-        decodes = {number: record.measurement.decode[:1] for number, record in enumerate(records)}
-        return {number: list(one[0].step_s) for number, one in decodes.items() if one}
-
-    return even_steps(rows(bases), rows(heads))
+    decodes = [[record.measurement.decode[:1] for record in records] for records in (bases, heads)]
+    alike = [
+        number
+        for number, (old, new) in enumerate(zip(*decodes, strict=True))
+        if old and new and (old[0].depth, old[0].batch) == (new[0].depth, new[0].batch)
+    ]
+    base, head = ({number: list(side[number][0].step_s) for number in alike} for side in decodes)
+    return even_steps(base, head)
 
 
 # -- both ---------------------------------------------------------------------------------------------------------------
@@ -188,6 +198,8 @@ def _result(
     paired: dict[Metric, Estimate | None],
     asked: Interleaving,
     even: dict[Metric, EvenSteps | None],
+    *,
+    of_openings: float = 0.0,
 ) -> GuardResult:
     """The checks of all metrics, with what differs between the sides."""
     from suffice.decide.compare_runs import check_interleaved
@@ -205,6 +217,7 @@ def _result(
             _middle(heads, metric),
             tolerance=asked.tolerance,
             even=even.get(metric),
+            of_openings=of_openings,
         )
         for metric, ratio in paired.items()
     ]

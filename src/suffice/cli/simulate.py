@@ -13,6 +13,7 @@ from suffice.errors import UsageError
 
 
 def simulate(
+    context_of_call: typer.Context,
     curve: Annotated[
         Path,
         typer.Option(
@@ -21,6 +22,14 @@ def simulate(
             help="The machine's service curve: a run record with one (measure --slots N), or a file as in docs/serving.md.",
         ),
     ],
+    demand: Annotated[
+        Path | None,
+        typer.Option(
+            "--demand",
+            metavar="FILE",
+            help="A demand.toml: its load, lengths and limits, where no flag says otherwise.",
+        ),
+    ] = None,
     rate: Annotated[float | None, typer.Option("--rate", help="Requests per second of an open loop.")] = None,
     users: Annotated[
         int | None, typer.Option("--users", min=1, max=MOST_REQUESTS, help="Users of a closed loop, instead of a rate.")
@@ -102,12 +111,15 @@ def simulate(
 
     Exit code: 0 when the limits hold (or none is given), 1 when they do not, 3 when the runs cannot tell.
 
+    Example: suffice simulate --curve run.json --demand demand.toml --slots 4
+
     Example: suffice simulate --curve curve.json --rate 2 --prompt-tokens 512 --output-tokens 200 --slots 4 --ttft-limit 2s
     """
     from suffice.cli.curve_file import read_curve
-    from suffice.cli.simulate_asked import Case, LoadOptions, ServerOptions, limits_of, trial_of
+    from suffice.cli.simulate_asked import Case, LoadOptions, ServerOptions, limits_of, trial_of, with_demand
     from suffice.cli.simulate_print import find as search
     from suffice.cli.simulate_print import show
+    from suffice.loaders.demand import load_demand
 
     machine, _ = read_curve(curve)
     server = ServerOptions(
@@ -131,8 +143,12 @@ def simulate(
         output_p95=output_p95,
         requests=requests,
     )
-    load = asked.load()
     limits = limits_of({"ttft_s": ttft_limit, "tpot_s": tpot_limit, "e2e_s": e2e_limit}, percentile)
+    if demand is not None:
+        said = {name for name in context_of_call.params if _is_said(context_of_call, name)}
+        asked, limits = with_demand(load_demand(demand), asked, limits, said)
+        arrivals = asked.arrivals
+    load = asked.load()
     server.of(slots)  # what cannot be is said before anything is simulated
     if find is not None and not limits:
         raise UsageError("--find needs a --ttft-limit, --tpot-limit or --e2e-limit")
@@ -140,3 +156,9 @@ def simulate(
     case = Case(curve=machine, server=server, slots=slots, load=load, limits=limits, trial=trial)
     code = show(case, json_output=json_output) if find is None else search(find, case, most, json_output=json_output)
     raise typer.Exit(code)
+
+
+def _is_said(context: typer.Context, name: str) -> bool:
+    """Whether a parameter stands on the command line."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from suffice.cli import options
 from suffice.errors import UsageError
 from suffice.units import GIGA
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from suffice.model.demand import Demand
     from suffice.serving.curve import ServiceCurve
     from suffice.serving.load import ClosedLoop, GivenArrivals, LengthModel, Load, OpenArrivals
     from suffice.serving.schedulers import Scheduler
@@ -142,6 +145,55 @@ class LoadOptions:
         return OpenArrivals(
             rate_per_s=rate_per_s, kind=ArrivalKind(self.arrivals.value), cv=options.positive(self.cv, "--cv")
         )
+
+
+_LIMITS: Final = frozenset({"ttft_limit", "tpot_limit", "e2e_limit"})
+
+
+def with_demand(
+    demand: Demand, asked: LoadOptions, limits: tuple[LatencyLimit, ...], said: Collection[str]
+) -> tuple[LoadOptions, tuple[LatencyLimit, ...]]:
+    """What a demand states, where the command line says nothing of it.
+
+    A job that nobody waits for is there at once, with a day's requests. A demand without a load is one user who never pauses.
+
+    Args:
+        demand: as stated.
+        asked: the flags, with their defaults.
+        limits: those of the flags.
+        said: flags that stand on the command line, by the names of their parameters.
+
+    Raises:
+        UsageError: a job of more requests than are simulated.
+    """
+    from suffice.decide.service_load import judged_limits
+
+    for name, lengths in (("prompt", demand.prompt_tokens), ("output", demand.output_tokens)):
+        if lengths is not None and not {f"{name}_tokens", f"{name}_p95"} & set(said):
+            median, p95 = (max(1, round(value)) for value in (lengths.p50, lengths.p95))
+            changes: dict[str, Any] = {f"{name}_tokens": median, f"{name}_p95": None if p95 == median else p95}
+            asked = replace(asked, **changes)
+    if not {"rate", "users", "arrivals"} & set(said):
+        asked = _with_load(demand, asked, said)
+    waits = asked.arrivals is not ArrivalName.AT_ONCE
+    return asked, limits if _LIMITS & set(said) else (judged_limits(demand) if waits else ())
+
+
+def _with_load(demand: Demand, asked: LoadOptions, said: Collection[str]) -> LoadOptions:
+    from suffice.decide.service_load import arrivals_in_window
+    from suffice.model.demand import DemandKind
+
+    if demand.kind is DemandKind.SCHEDULED and demand.requests_per_day is not None:
+        count = asked.requests if "requests" in said else max(1, round(demand.requests_per_day))
+        if count > MOST_REQUESTS:
+            raise UsageError(
+                f"a job of {count:,} requests is not simulated; give --requests, {MOST_REQUESTS:,} at most"
+            )
+        return replace(asked, arrivals=ArrivalName.AT_ONCE, requests=count)
+    rate_per_s = arrivals_in_window(demand)
+    if rate_per_s is not None:
+        return replace(asked, rate=rate_per_s)
+    return replace(asked, users=demand.streams)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,6 @@ from suffice.decide.disturbance import MAX_BANDWIDTH_CHANGE
 from suffice.decide.guard_fingerprint import Comparability, Comparison, compare_fingerprints
 from suffice.decide.guard_limits import doubt_of, figure_text
 from suffice.decide.guard_types import COMPARED, CheckKind, GuardCheck, Metric, Outcome
-from suffice.decide.paired_speed import EvenSteps
 from suffice.stats.estimate import Estimate, Interval
 from suffice.stats.ratio import (
     Change,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from suffice.decide.guard_types import RunFacts
+    from suffice.decide.paired_speed import EvenSteps
 
 DEFAULT_TOLERANCE: Final = 0.05
 DEFAULT_METRICS: Final = (Metric.DECODE, Metric.PREFILL, Metric.MEMORY)
@@ -211,12 +211,10 @@ def _judged(found: _Ratio, share: float, kind: CheckKind) -> GuardCheck:
     outcome = _outcome([judge_change(one, tolerance) for one in used])
     if found.even is not None and found.raw is not None and outcome is not Outcome.FAIL:
         by_even = judge_change(found.even.ratio, tolerance)
-        if (
-            by_even is not Change.WITHIN
-            or outcome is Outcome.PASS
-            or _is_of_neighbours(found.even, found.raw, tolerance)
-        ):
-            counted, used, outcome = found.even.ratio, [found.even.ratio], _outcome([by_even])
+        is_shown = _is_as_found(found.even, tolerance) and (outcome is Outcome.PASS or not _has_more_slow(found.even))
+        outcome = _outcome([by_even]) if is_shown or by_even is Change.WORSE else Outcome.INCONCLUSIVE
+        if outcome is not Outcome.INCONCLUSIVE or by_even is not Change.WITHIN:
+            counted, used = found.even.ratio, [found.even.ratio]
     if found.obstacle:
         outcome = Outcome.INCONCLUSIVE
     return GuardCheck(
@@ -244,16 +242,15 @@ def _outcome(changes: Sequence[Change]) -> Outcome:
     return Outcome.FAIL if changes and all(change is Change.WORSE for change in changes) else Outcome.INCONCLUSIVE
 
 
-def _is_of_neighbours(even: EvenSteps, of_all: Estimate, tolerance: Tolerance) -> bool:
-    """Whether the head's slow steps are no more than the base's, as far as the rounds show, so that they tell of the machine alone.
+def _is_as_found(even: EvenSteps, tolerance: Tolerance) -> bool:
+    """Whether all steps of all rounds together took no longer than is tolerated: a head that stalls once, for long, is out by it."""
+    together = Interval(low=even.total, high=even.total, level=0.5, method="as found")
+    return judge_change(replace(even.ratio, point=even.total, interval=together), tolerance) is Change.WITHIN
 
-    A head whose own stalls are so rare that no more steps are slow is still out where all steps together took longer than the tolerance.
-    """
-    slow = even.slow.interval
-    if slow is None or slow.low > 1:
-        return False
-    as_found = replace(of_all, interval=Interval(low=of_all.point, high=of_all.point, level=0.5, method="as found"))
-    return judge_change(as_found, tolerance) is Change.WITHIN
+
+def _has_more_slow(even: EvenSteps) -> bool:
+    """Whether the head is shown to have more slow steps than the base, or too few rounds show anything of them. Else neighbours, who met both, made them."""
+    return even.slow.interval is None or even.slow.interval.low > 1
 
 
 def _smallest(used: Sequence[Estimate], tolerance: Tolerance) -> float | None:
@@ -279,6 +276,8 @@ def _words(found: _Ratio, counted: Estimate | None, tolerance: Tolerance, outcom
     text = f"{figures}: {change}{of_steps}{over}, {says}"
     if of_steps and found.raw is not None:
         text += f" ({found.raw.point - 1:+.1%} of all steps, neighbours included)"
+    if found.even is not None and not _is_as_found(found.even, tolerance):
+        text += f"; {found.even.total - 1:+.1%} when the steps of all rounds are added up"
     if found.scaled is not None and not found.scaled_alone:
         text += f"; {found.scaled.point - 1:+.1%} over the bandwidth of each moment, which was another one"
     return text
@@ -387,6 +386,7 @@ def check_interleaved(  # both figures, and what judges them
     *,
     tolerance: float,
     even: EvenSteps | None = None,
+    of_openings: float = 0.0,
 ) -> GuardCheck:
     """A ratio from rounds in which both were measured; what lasts longer than a round is in both, so no scatter is added.
 
@@ -398,7 +398,9 @@ def check_interleaved(  # both figures, and what judges them
         new: that of the head.
         tolerance: as a share.
         even: the same by the even steps, which neighbours move less. With it a head fails when either ratio is shown to be worse, and passes when
-            both are shown to be within the tolerance, or that of the even steps is, all steps together are as found, and the head does not have more slow ones.
+            both are shown to be within the tolerance, or that of the even steps is, all steps together are as found, and the head is not shown to have more slow ones.
+        of_openings: standard deviation of the logarithm of the ratio that comes from where the two processes lie in memory, where both were opened once; 0: in
+            either order, or anew for each round.
     """
     obstacle = "" if ratio is not None else "fewer than three rounds in which both were measured"
     if ratio is not None:
@@ -406,7 +408,10 @@ def check_interleaved(  # both figures, and what judges them
     if even is not None:
         shifts = [paired_shift_ratio(one.samples) for one in (even.ratio, even.slow)]
         # Few rounds show nothing of slow steps, which one neighbour can bring.
-        even = EvenSteps(ratio=shifts[0] or even.ratio, slow=shifts[1] or replace(even.slow, interval=None))
+        even = replace(even, ratio=shifts[0] or even.ratio, slow=shifts[1] or replace(even.slow, interval=None))
+        even = replace(even, ratio=with_scatter(even.ratio, of_openings)) if of_openings else even
+    if ratio is not None and of_openings:
+        ratio = with_scatter(ratio, of_openings)
     found = _Ratio(metric=metric, base=base or 0.0, new=new or 0.0, raw=ratio, even=even, obstacle=obstacle)
     if base is None or new is None:
         nothing = _nothing(CheckKind.INTERLEAVED, f"{metric.value}: missing in one of the two")

@@ -109,7 +109,9 @@ class MachineEvidence:
             if depth <= (point.depth or 0.0) * DEPTH_TOLERANCE + DEPTH_TOLERANCE_TOKENS:
                 return _between(measured, depth, point.rate)
         deepest = measured[-1]
-        if len(measured) > 1 and depth <= MAX_DEPTH_EXTRAPOLATION * (deepest.depth or 0.0):
+        # Two predictions, or a prediction and what somebody measured elsewhere, have no slope that says anything beyond them.
+        is_own = deepest.rate.basis in (Basis.MEASURED, Basis.EXTRAPOLATED)
+        if len(measured) > 1 and is_own and depth <= MAX_DEPTH_EXTRAPOLATION * (deepest.depth or 0.0):
             return _between(measured, depth, deepest.rate).with_basis(Basis.EXTRAPOLATED)
         return deepest.rate.with_bounds(low=None, high=deepest.rate.high).with_basis(Basis.EXTRAPOLATED)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from suffice.decide.guard_types import GuardCheck, Limit, Metric, Outcome
+from suffice.model.basis import Basis
 from suffice.stats.ratio import Better
 from suffice.units import format_memory, format_seconds
 
@@ -81,7 +82,7 @@ class _Judge:
         word = self.limit.kind.value
         figures = f"{self.metric.value} {figure_text(self.metric, quantity.point)}, {word} {limit_text(self.metric, self.limit.value)}"
         doubt = doubt_of(facts, self.metric)
-        if doubt and self._is_bound(facts):
+        if doubt and self._is_bound(facts, quantity):
             outcome, told = self._by_range(figure, quantity, figures)
             if outcome is Outcome.PASS:
                 return outcome, f"{told}, on a busy machine, which makes nothing better"
@@ -91,9 +92,12 @@ class _Judge:
             return _judged_by_test(figure, figures)
         return self._by_range(figure, quantity, figures)
 
-    def _is_bound(self, facts: RunFacts) -> bool:
-        """Whether all that is wrong with a figure is that others were at work: alone the machine is no slower, as the verdict says as well."""
-        return doubt_of(replace(facts, busy=()), self.metric) == ""
+    def _is_bound(self, facts: RunFacts, quantity: Quantity) -> bool:
+        """Whether all that is wrong with a figure is that others were at work: alone the machine is no slower, as the verdict says as well.
+
+        What is extrapolated from slices bounds nothing: a neighbour that slows the smaller slice makes the whole model look faster.
+        """
+        return quantity.basis is Basis.MEASURED and doubt_of(replace(facts, busy=()), self.metric) == ""
 
     def _by_range(self, figure: Figure, quantity: Quantity, figures: str) -> tuple[Outcome, str]:
         is_floor = self.metric.better is Better.HIGHER

@@ -25,6 +25,8 @@ SETTING: Final = "interleaved"  # of a record's settings
 # steps, the ratio of a round scatters by 6.8 % by all steps, 3.4 % by the lowest tenth, 3.7 % by the median, 2.9 % by the mean of those that are not slow
 # (1.25 times: 3.3 %, 2 times: 3.0 %, 3 times: 4.9 %): benchmarks/guard_bars.py.
 SLOW_STEP: Final = 1.5
+# Of two processes with the same model the one that was opened first was slower by 2.8 % in the mean of 24 openings: half of that to either side, and what is left of the scatter.
+OPENED_ONCE: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +36,12 @@ class EvenSteps:
     Attributes:
         ratio: the candidate's rate of even steps over the reference's.
         slow: in each round the candidate's steps per even step over the reference's: above 1 where it has more slow ones.
+        total: the rate of all steps of all rounds together over the reference's. One long stall in one round is in it, which no median shows.
     """
 
     ratio: Estimate
     slow: Estimate
+    total: float
 
 
 def paired_decode(reference: RunRecord, candidate: RunRecord, level: float = DEFAULT_LEVEL) -> Estimate | None:
@@ -68,7 +72,13 @@ def even_steps(reference: Rows, candidate: Rows, level: float = DEFAULT_LEVEL) -
     """The same of seconds of steps, by round and repetition."""
     ratio = _ratio_of((reference, candidate), even_rate, level)
     slow = _ratio_of((reference, candidate), steps_per_even_step, level)
-    return None if ratio is None or slow is None else EvenSteps(ratio=ratio, slow=slow)
+    if ratio is None or slow is None:
+        return None
+    shared = reference.keys() & candidate.keys()
+    old, new = (
+        _rate([step for number in shared for row in side[number] for step in row]) for side in (reference, candidate)
+    )
+    return EvenSteps(ratio=ratio, slow=slow, total=new / old)
 
 
 def _ratio_of(rows: tuple[Rows, Rows], rate: Callable[[Sequence[float]], float], level: float) -> Estimate | None:
@@ -94,6 +104,11 @@ def steps_per_even_step(steps_s: Sequence[float]) -> float:
 def _even(steps_s: Sequence[float]) -> list[float]:
     limit_s = SLOW_STEP * median(steps_s)
     return [step for step in steps_s if step <= limit_s]
+
+
+def scatter_of_openings(record: RunRecord) -> float:
+    """Standard deviation of the logarithm of a ratio that rests on models which were opened once (:data:`OPENED_ONCE`); 0: in either order, or anew for each round."""
+    return OPENED_ONCE if interleaved_of(record).get("opened_once") is True else 0.0
 
 
 def paired_prefill(reference: RunRecord, candidate: RunRecord, level: float = DEFAULT_LEVEL) -> Estimate | None:

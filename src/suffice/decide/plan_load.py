@@ -117,7 +117,7 @@ class Pace:
 
     @classmethod
     def of(cls, evidence: MachineEvidence) -> Pace:
-        """Of a machine whose evidence is a prediction: one depth and one rate for prompts."""
+        """Of a machine whose evidence is a prediction: behind the typical answer, and one rate for prompts."""
         decode, prefill = (evidence.decode[0].rate if evidence.decode else None), evidence.prefill_rate
         return cls(
             decode_low=(decode.low or 0.0) if decode else 0.0,

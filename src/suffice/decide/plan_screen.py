@@ -24,6 +24,7 @@ from suffice.decide.service_load import (
     slots_that_fit,
 )
 from suffice.decide.service_rate import doubled
+from suffice.decide.service_screen import all_as_fast
 from suffice.serving.capacity import Proof, at_rate, saturated_rate
 from suffice.serving.capacity import holds as limits_hold
 
@@ -45,13 +46,13 @@ _SCREEN_SLOTS: Final = 8
 class _Key:
     """What decides whether a machine is enough: more of each is never worse."""
 
-    decode: float
+    decode: tuple[float, ...]  # at each depth that is told
     prefill: float
     slots: int
     load: float  # users or requests a second: the one figure of which less is easier
 
     def covers(self, other: _Key) -> bool:
-        faster = self.decode >= other.decode and self.prefill >= other.prefill
+        faster = all_as_fast(self.decode, other.decode) and self.prefill >= other.prefill
         return faster and self.slots >= other.slots and self.load <= other.load
 
 
@@ -190,7 +191,7 @@ def _reduced(share: Demand, evidence: MachineEvidence, *, rounds_high: bool = Fa
         bits_per_weight=None,
     )
     load = float(share.streams) if share.requests_per_second is None else share.requests_per_second
-    key = _Key(decode=_low(decode[0].rate if decode else None), prefill=_low(prefill), slots=slots, load=load)
+    key = _Key(decode=tuple(_low(point.rate) for point in decode), prefill=_low(prefill), slots=slots, load=load)
     return key, machine
 
 

@@ -32,12 +32,17 @@ _WHOLE_PERCENTILE: Final = 95.0  # the length at P95 is what a limit there, or b
 class _Key:
     """What decides whether a machine is enough: more of each is never worse."""
 
-    decode: float
+    decode: tuple[float, ...]  # at each depth that is told
     prefill: float
     slots: int
 
     def covers(self, other: _Key) -> bool:
-        return self.decode >= other.decode and self.prefill >= other.prefill and self.slots >= other.slots
+        return all_as_fast(self.decode, other.decode) and self.prefill >= other.prefill and self.slots >= other.slots
+
+
+def all_as_fast(rates: Sequence[float], others: Sequence[float]) -> bool:
+    """Whether each of some rates, at the same depths, is as high as another machine's; not where one tells of fewer depths."""
+    return len(rates) == len(others) and all(one >= other for one, other in zip(rates, others, strict=True))
 
 
 def screened_outlooks(demand: Demand, evidences: Sequence[MachineEvidence]) -> list[ServiceOutlook | None]:
@@ -105,7 +110,7 @@ def _key(demand: Demand, evidence: MachineEvidence) -> _Key:
     context = demand.needed_context_tokens or evidence.run_context_tokens
     fitting = slots_that_fit(demand, evidence, context)
     return _Key(
-        decode=_low(evidence.decode[0].rate if evidence.decode else None),
+        decode=tuple(_low(point.rate) for point in evidence.decode),
         prefill=_low(evidence.prefill_rate),
         slots=MOST_SLOTS if fitting is None else fitting,
     )

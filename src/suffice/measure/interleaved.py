@@ -43,15 +43,21 @@ if TYPE_CHECKING:
 DEFAULT_ROUNDS: Final = 10
 # A model that must be loaded for its turn makes so many repetitions of it: loading may take longer than all of them.
 REOPENED_REPETITIONS: Final = 3
-# Of the budget, what loading all models once more for each stage may take.
-MAX_RELOADING_SHARE: Final = 0.10
+# Of the budget, what loading all models once more for each stage may take. Where it would take more they are loaded once, and a warning says what that costs.
+MAX_RELOADING_SHARE: Final = 0.25
 # A model's piece of a round: as short as can be against neighbours who come and go, long against what changing turns takes (a millisecond). Of ten rounds of the same
 # thing twice, 64 steps each, the ratio of a round scattered by 11 % in turns of 64 steps, by 3 % in turns of four (30 ms) (benchmarks/guard_bars.py).
 PIECE_S: Final = 0.03
+# The first step behind others' turns took 0.1 ms longer than the rest (7.57 and 7.46 ms in the median): of a long step that is nothing.
+LONG_STEP_S: Final = 0.01
 # Of the budget, planned with even when loading and choosing took nearly all of it.
 LEAST_SHARE_LEFT: Final = 0.25
 
 
+OPENED_ONCE: Final = (
+    "the models were loaded once only, since loading them again in the opposite order took too much of the budget: where a process lies in memory, and "
+    "which one was opened first, makes it up to 3 % faster or slower"
+)
 _OVER: Final = object()
 
 
@@ -247,19 +253,22 @@ class _SideBySide:
         loads_s = 0.0 if together else LEAST_ROUNDS * sum(turn.load_s for turn in able)
         token_s = sum(turn.impression.prefill_token_s for turn in able)
         evaluating_s = max(left_s - loads_s, left_s * LEAST_SHARE_LEFT)
-        fillings = 1 if together else LEAST_ROUNDS
+        fillings = 2 if together else LEAST_ROUNDS  # of deep caches: once before and once behind loading again
         lengths: Lengths = next(
             (found for turn in able if (found := turn.earlier_lengths) is not None),
             affordable_lengths(request, token_s, evaluating_s, fillings=fillings),
         )
         self._warnings += shortening_warnings(request, lengths, token_s)
         step_s = sum(turn.impression.step_s for turn in able) / len(able)
+        # Pieces of a model whose cache cannot be cut would begin behind other models' turns, and those of the others behind a step of their own.
+        in_pieces = together and all(turn.can_cut for turn in able)
         return SeriesPlan(
             prompt_tokens=lengths.prompt_tokens,
             depth=lengths.depth,
             # The same for all: a repetition of more steps would decode behind a deeper cache on average.
             steps=steps_per_repetition(step_s),
-            piece_steps=max(1, round(PIECE_S / step_s)) if together else None,
+            piece_steps=max(1, round(PIECE_S / step_s)) if in_pieces else None,
+            wakes=in_pieces and step_s < LONG_STEP_S,
             budget_s=left_s,
             rule=request.rule,
             prompt=request.prompt,
@@ -282,11 +291,19 @@ class _SideBySide:
 
     def _sit_together(self, able: Sequence[Turn], started_s: float) -> None:
         """All stages with all sessions open, which are closed and opened in the opposite order where :func:`_sittings` says so."""
-        loads_s = sum(turn.load_s for turn in able)
+        loads_s = sum(turn.reopen_s for turn in able)
         sittings = _sittings(self._stages(together=True), loads_s, self._plan.budget_s)
+        if len(sittings) == 1 and len(able) > 1:
+            self._warnings.append(OPENED_ONCE)
+            for turn in able:
+                turn.opened_once = True
+        is_reversed = False
         for number, stages in enumerate(sittings):
+            if number and not any(self._is_due(able, stage, started_s) for stage in stages):
+                continue
             if number:
-                self._reopen(able if number % 2 == 0 else able[::-1])
+                is_reversed = not is_reversed
+                self._reopen(able[::-1] if is_reversed else able)
             with self._watch.watched(), self._observer(able) as observer:
                 for turn in able:
                     turn.observer = observer
@@ -294,6 +311,16 @@ class _SideBySide:
                     self._repeat(able, stage, started_s, together=True)
                 if observer is not None:
                     observer.prepare(always=True)
+
+    def _is_due(self, able: Sequence[Turn], stage: _Stage, started_s: float, round_s: float = 0.0) -> bool:
+        """Whether another round of a stage is to be made, which takes about ``round_s``."""
+        done = self._done(able, stage)
+        is_over = self._clock.now_s() - started_s + round_s > stage.until * self._plan.budget_s
+        return done < stage.rounds and not (done >= stage.least and is_over)
+
+    @staticmethod
+    def _done(able: Sequence[Turn], stage: _Stage) -> int:
+        return len(set.intersection(*(turn.rounds_of(stage.parts) for turn in able)))
 
     def _reopen(self, able: Sequence[Turn]) -> None:
         for turn in able:
@@ -311,17 +338,15 @@ class _SideBySide:
         return nullcontext() if observer is None else observer
 
     def _repeat(self, able: Sequence[Turn], stage: _Stage, started_s: float, *, together: bool) -> None:
-        last_s = 0.0
-        while True:
-            done = len(set.intersection(*(turn.rounds_of(stage.parts) for turn in able)))
+        round_s, has_filled = 0.0, False
+        while self._is_due(able, stage, started_s, round_s):
             before_s = self._clock.now_s()
-            is_over = before_s - started_s + last_s > stage.until * self._plan.budget_s
-            if done >= stage.rounds or (done >= stage.least and is_over):
-                break
-            self._round(able, stage.parts, done, together=together)
-            last_s = self._clock.now_s() - before_s
+            self._round(able, stage.parts, self._done(able, stage), together=together)
+            # The first round fills deep caches, the others find them so.
+            round_s, has_filled = (self._clock.now_s() - before_s if has_filled or not together else 0.0), True
+        is_whole = self._done(able, stage) >= self._rounds
         for turn in able:
-            turn.stop(stage.parts, StopReason.MAXIMUM if done >= self._rounds else StopReason.BUDGET)
+            turn.stop(stage.parts, StopReason.MAXIMUM if is_whole else StopReason.BUDGET)
 
     def _round(self, able: Sequence[Turn], parts: tuple[Part, ...], done: int, *, together: bool) -> None:
         # A round that was interrupted is not gone on with: those who had their turn would be compared with another time.

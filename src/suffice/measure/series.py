@@ -201,6 +201,7 @@ class SeriesPlan:
     piece_steps: int | None = (
         None  # of a turn, where others have theirs between the steps of a repetition; None: all of them
     )
+    wakes: bool = False  # each turn begins with a step that does not count; only for models whose cache can be cut
     batch: int = 1  # more than 1: decoding of so many sequences at the run's depth is a series of its own
     rule: StoppingRule
     prompt: str | None = None
@@ -232,7 +233,6 @@ class SeriesRunner:
             state.step_rows.setdefault(at, [])
         self._cost_s: dict[DecodeAt | None, float] = {}
         self._filled = 0  # tokens in the cache
-        self._can_cut = True  # until it is known
         self._spread = False  # the other sequences are copies of the first
         self._started_s = clock.now_s()
 
@@ -253,14 +253,13 @@ class SeriesRunner:
         """
         if self._observer is not None:
             self._observer.settle()
+        self._session.decode(1)  # wakes threads that slept while another session had its turn
         if part is Part.SHALLOW:
-            self._session.decode(1)  # wakes threads that slept while another session had its turn
             self._prefill()
             yield
         for at in sorted(self.state.step_rows, reverse=part is Part.SHALLOW):
             if self._is_deep(at) is (part is Part.DEEP):
-                for _ in self._pieces(at, self._plan.piece_steps or self._plan.steps):
-                    yield
+                yield from self._pieces(at, self._plan.piece_steps or self._plan.steps, wakes=self._plan.wakes)
 
     def _is_deep(self, at: DecodeAt) -> bool:
         return at.depth > self._plan.prompt_tokens
@@ -326,11 +325,11 @@ class SeriesRunner:
         self._filled, self._spread = at.depth, at.batch > 1
 
     def _decode(self, at: DecodeAt) -> None:
-        for _ in self._pieces(at, self._plan.steps, wakes=False):
+        for _ in self._pieces(at, self._plan.steps):
             pass
 
-    def _pieces(self, at: DecodeAt, steps: int, *, wakes: bool = True) -> Iterator[None]:
-        """One repetition of a series, ``steps`` at a time. Behind others' turns each piece is woken by a step that does not count."""
+    def _pieces(self, at: DecodeAt, steps: int, *, wakes: bool = False) -> Iterator[None]:
+        """One repetition of a series, ``steps`` at a time; ``wakes``: each piece behind a step that does not count."""
         before_s = self._clock.now_s()
         first_filling = self._filled < at.depth
         self._read_reference()
@@ -355,10 +354,9 @@ class SeriesRunner:
         yield
 
     def _wake(self, at: DecodeAt, made: int) -> None:
-        """A step behind the turns of others: threads slept, and caches hold something else. Where it cannot be cut off again there is none."""
-        if self._can_cut:
-            self._session.decode(1, batch=at.batch)
-            self._can_cut = self._session.rewind(at.depth + made)
+        """A step behind the turns of others, which is cut off again: threads slept, and caches hold something else."""
+        self._session.decode(1, batch=at.batch)
+        self._session.rewind(at.depth + made)
 
     def _done(self, series: DecodeAt | None, before_s: float) -> None:
         self._cost_s[series] = self._clock.now_s() - before_s

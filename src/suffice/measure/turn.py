@@ -12,7 +12,16 @@ from suffice.measure.attention import PLAIN_CACHE_TYPES
 from suffice.measure.file_run import FileRun, Lengths
 from suffice.measure.request import ASKED_LENGTHS
 from suffice.measure.run_record import earlier_state, measured
-from suffice.measure.series import DecodeAt, Part, SeriesRunner, ThreadChoice, WarmUp, warm_up
+from suffice.measure.series import (
+    WARM_UP_STEPS,
+    WARM_UP_TOKENS,
+    DecodeAt,
+    Part,
+    SeriesRunner,
+    ThreadChoice,
+    WarmUp,
+    warm_up,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,6 +85,7 @@ class Turn(FileRun):
         self._threads: ThreadChoice
         self._runner: SeriesRunner | None = None
         self._is_open = False
+        self.opened_once = False  # of all rounds, beside the others
         self._peak_bytes: int | None = None if earlier is None else earlier.measurement.peak_rss_bytes
         self._rounds: dict[DecodeAt | None, list[int]] = {}
 
@@ -100,6 +110,17 @@ class Turn(FileRun):
     def pid(self) -> int | None:
         """Of its engine; the session must be open."""
         return self._session.pid
+
+    @property
+    def can_cut(self) -> bool:
+        """Whether its cache can be cut back; asked of the open session, whose tokens are lost by it."""
+        return self._session.rewind(1)
+
+    @property
+    def reopen_s(self) -> float:
+        """What opening it again takes."""
+        warming_s = 2 * (WARM_UP_TOKENS * self.impression.prefill_token_s + WARM_UP_STEPS * self.impression.step_s)
+        return self.load_s + warming_s
 
     @property
     def goes_on(self) -> bool:
@@ -307,6 +328,7 @@ class Turn(FileRun):
             "name": self.name,
             "with": [name for name in self.company.names if name != self.name],
             "settings_of": self._settings_of(),
+            "opened_once": self.opened_once,
             "round_of_row": {
                 "decode": [list(marks) for series, marks in self._rounds.items() if series is not None],
                 "prefill": list(self._rounds[None]),

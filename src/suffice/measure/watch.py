@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 _AT_THE_END: Final = ("load_average", "frequency_hz", "temperature_c")
 _THE_SAME: Final = ("usable_cpus", "watched_cpus", "threads")
 _LARGEST: Final = ("peak_other_cpus",)
+# Each stretch is read at its own ends: what one reading has too much another has too little.
+_INDEPENDENT: Final = ("clock_error_s",)
 
 
 def summed(readings: Sequence[ContentionReading]) -> ContentionReading:
@@ -33,6 +36,8 @@ def summed(readings: Sequence[ContentionReading]) -> ContentionReading:
             total[field.name] = values[-1]
         elif any(value is None for value in values):
             total[field.name] = None
+        elif field.name in _INDEPENDENT:
+            total[field.name] = math.hypot(*values)
         else:
             total[field.name] = max(values) if field.name in _LARGEST else sum(values)
     return replace(readings[0], **total)

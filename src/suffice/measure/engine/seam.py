@@ -183,6 +183,7 @@ class Session(Protocol):
     def rest(self) -> None:
         """Take no CPU until the next request, which wakes it: threads that look for more work would take those of another session's turn.
 
+        Open sessions that are to rest in a thread that lives as long as they do: Linux wakes them when it ends, so that none is left stopped behind a process that was killed.
         Where the system cannot do that nothing happens; the turn of another session of the same engine then waits until they sleep.
         """
 
