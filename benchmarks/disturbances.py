@@ -34,24 +34,32 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from suffice.decide.disturbance import judge_disturbance
+from suffice.decide.disturbance import ContentionReading, judge_disturbance
 from suffice.decide.quiet import disturbed_parts, with_quiet
 from suffice.measure.clock import RealClock
 from suffice.measure.engine.client import find_engine
 from suffice.measure.engine.seam import EngineSettings
 from suffice.measure.machine import RealMachine
-from suffice.measure.series import DecodeAt, SeriesPlan, SeriesRunner, SeriesState, ThreadChoice, warm_up
-from suffice.records.schema import MeasurementRecord
+from suffice.measure.series import (
+    DecodeAt,
+    SeriesPlan,
+    SeriesRunner,
+    SeriesState,
+    ThreadChoice,
+    decode_rate,
+    prefill_rate,
+    warm_up,
+)
+from suffice.records.schema import DecodeSeries, MeasurementRecord, PrefillSeries, ReferenceRecord, RepetitionRecord
 from suffice.stats.proportions import wilson_interval
+from suffice.stats.quiet import Window
 from suffice.stats.stopping import StoppingRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from suffice.decide.disturbance import ContentionReading
     from suffice.measure.engine.seam import Session
     from suffice.measure.machine import Machine
-    from suffice.records.schema import ReferenceRecord
 
 QUIET: Final = "quiet"
 BURST_S: Final = 0.2
@@ -235,16 +243,53 @@ def trial(session: Session, machine: Machine, kind: str, threads: int) -> Trial:
         SeriesRunner(session, RealClock(), plan, state, observer).run()
         reading = contention.stop()
     measured = MeasurementRecord(decode=state.decode_series(), prefill=state.prefill_series())
-    measurement = with_quiet(measured, state.references)
+    return judged(measured, tuple(state.references[0]), reading)
+
+
+def judged(measured: MeasurementRecord, references: tuple[ReferenceRecord, ...], reading: ContentionReading) -> Trial:
+    """The marks that follow from what was read."""
+    measurement = with_quiet(measured, [references])
     whole = judge_disturbance([reading], None, None)
     reasons = list(whole.reasons) if whole.disturbed else []
-    reasons += disturbed_parts(measurement, state.references, cause_is_told=bool(reasons))
-    return Trial(
-        measurement=measurement,
-        reasons=tuple(reasons),
-        references=tuple(state.references[0]),
-        reading=reading,
+    reasons += disturbed_parts(measurement, [references], cause_is_told=bool(reasons))
+    return Trial(measurement=measurement, reasons=tuple(reasons), references=references, reading=reading)
+
+
+def judged_again(row: dict[str, Any], threads: int) -> dict[str, Any]:
+    """A line of FILE by the rules of today: what it holds is what was read."""
+
+    def repetitions(rows: list[dict[str, Any]]) -> tuple[RepetitionRecord, ...]:
+        return tuple(
+            RepetitionRecord(
+                **{
+                    **one,
+                    "windows": tuple(Window(**window) for window in one["windows"]),
+                    "reasons": tuple(one["reasons"]),
+                }
+            )
+            for one in rows
+        )
+
+    steps = tuple(tuple(one) for one in row["steps"])
+    decode = DecodeSeries(
+        depth=LENGTH,
+        threads=threads,
+        step_s=steps,
+        tokens_per_second=decode_rate(steps),
+        repetitions=repetitions(row["repetitions"]),
     )
+    chunks = tuple(tuple(one) for one in row["prefill_s"])
+    prefill = PrefillSeries(
+        prompt_tokens=LENGTH,
+        threads=threads,
+        chunk_s=chunks,
+        tokens_per_second=prefill_rate(chunks, LENGTH),
+        repetitions=repetitions(row["prefill_repetitions"]),
+    )
+    measured = MeasurementRecord(decode=(decode,), prefill=prefill)
+    references = tuple(ReferenceRecord(**one) for one in row["references"])
+    made = judged(measured, references, ContentionReading(**row["reading"]))
+    return {**line_of(made, row["kind"], row["round"]), "aligned": row.get("aligned", False)}
 
 
 def line_of(made: Trial, kind: str, number: int) -> dict[str, Any]:
@@ -370,9 +415,11 @@ def main() -> None:
     parser.add_argument("--lock", type=Path)
     parser.add_argument("--table", action="store_true")
     asked = parser.parse_args()
+    # Ended from outside it still ends what it started: a process that computes without an end would spoil everything behind it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if not asked.table:
         run(asked)
-    table([json.loads(text) for text in asked.out.read_text().splitlines()])
+    table([judged_again(json.loads(text), asked.threads) for text in asked.out.read_text().splitlines()])
 
 
 if __name__ == "__main__":

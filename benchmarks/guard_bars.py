@@ -98,7 +98,7 @@ def pair(model: Path, head: str, threads: int) -> tuple[Rows, Rows]:
     settings = EngineSettings(n_ctx=16 * DEPTH, n_threads=threads, n_threads_batch=threads)
     engine, clock, names = find_engine(), RealClock(), ("base", "head")
     plan = OneDepth(
-        prompt_tokens=1, depth=DEPTH, steps=STEPS, budget_s=math.inf, rule=StoppingRule(), piece_steps=PIECE
+        prompt_tokens=1, depth=DEPTH, steps=STEPS, budget_s=math.inf, rule=StoppingRule(), piece_steps=PIECE, wakes=True
     )
     states = {
         name: SeriesState(threads=ThreadChoice(decode=threads, prefill=threads), prompt_tokens=1) for name in names

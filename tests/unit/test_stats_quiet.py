@@ -208,3 +208,55 @@ def test_what_cannot_be_is_refused() -> None:
         Repetition(step_s=(1.0, 1.0), step_disturbed=(True,))
     with pytest.raises(ValueError, match="needs a repetition"):
         two_speeds([])
+
+
+def _watched(
+    rng: random.Random, slow: float = 1.0, *, burst: int = 8, elsewhere: bool = False, disturbed: bool | None = True
+) -> Repetition:
+    """A repetition whose first steps were seen to be hit by a burst, and took three times as long."""
+    steps = [STEP_S * slow * math.exp(rng.gauss(0, 0.02)) * (3.0 if place < burst else 1.0) for place in range(STEPS)]
+    marks = tuple(place < burst for place in range(STEPS))
+    return Repetition(step_s=tuple(steps), disturbed=disturbed, step_disturbed=marks, elsewhere=elsewhere)
+
+
+def test_steps_between_bursts_tell_the_speed_of_a_machine_with_moods() -> None:
+    """Repetitions differ by a third, which no sample explains, and bursts hit all: the median of what is between them, with an interval that has the moods."""
+    rng = seeded()
+    moods = (1.0, 1.3, 0.95, 1.25, 1.05, 0.9, 1.2, 1.0)
+    found = two_speeds([_watched(rng, mood) for mood in moods])
+
+    assert found.basis is QuietBasis.STEPS
+    assert found.quiet is not None
+    assert found.quiet.point * STEP_S == pytest.approx(1 / 1.025, rel=0.04)
+    assert found.quiet.interval is not None
+    assert found.quiet.interval.low * STEP_S < 0.9
+    assert found.disturbed_share == pytest.approx(24 / (24 + 32), abs=0.03)
+
+
+@pytest.mark.parametrize(("slow", "kept"), [(1.0, True), (1.03, True), (1.3, False), (0.9, True)])
+def test_a_neighbour_between_repetitions_counts_where_it_slows(slow: float, *, kept: bool) -> None:
+    """Half of the repetitions lie beside a slow reading of the memory bus: they are left out when they are slower, and not for the reading alone."""
+    rng = seeded()
+    beside = [_watched(rng, slow, burst=2, elsewhere=True) for _ in range(4)]
+    found = two_speeds([*(_watched(rng, burst=2) for _ in range(4)), *beside])
+
+    assert found.quiet is not None
+    assert len(found.quiet.samples) == (8 if kept else 4)
+
+
+def test_too_few_undisturbed_steps_are_no_speed_of_their_own() -> None:
+    """Two repetitions with some, or steps that make less than 30 % of the time: left to the modes."""
+    rng = seeded()
+    rows = [_watched(rng, burst=STEPS) for _ in range(6)]
+    found = two_speeds([*rows, _watched(rng), _watched(rng)])
+
+    assert found.quiet is None or found.basis is not QuietBasis.STEPS or len(found.quiet.samples) >= 3
+
+
+def test_a_quiet_sample_is_no_proof_against_what_it_does_not_see() -> None:
+    """Marks of the steps of a repetition that a neighbour on the bus disturbed: what was seen stays, what was not is unknown."""
+    hit = Repetition(step_s=(1.0, 1.0, 1.0), disturbed=True, step_disturbed=(True, False, None), elsewhere=True)
+
+    assert hit.step_marks == (True, None, None)
+    assert Repetition(step_s=(1.0,), disturbed=True).step_marks == (None,)
+    assert hit.seen_quiet == (1.0,)

@@ -141,18 +141,12 @@ class ContentionReading:
 class Disturbance:
     """``disturbed`` is None when it cannot be told; ``reasons`` says why it is True, or what could not be read.
 
-    ``in_windows``: the reasons are such that sampling windows see when they were at work (:meth:`step_marks`).
+    ``in_windows``: the reasons are such that sampling windows see when they were at work.
     """
 
     disturbed: bool | None
     reasons: tuple[str, ...]
     in_windows: bool = False
-
-    def step_marks(self, sampled: Sequence[bool | None]) -> tuple[bool | None, ...]:
-        """What windows say of the steps of a repetition that has this mark: quiet windows are no proof against what they do not see."""
-        if self.disturbed and not self.in_windows:
-            return tuple(mark or None for mark in sampled)
-        return tuple(sampled)
 
 
 def _steal(reading: ContentionReading) -> str | None:

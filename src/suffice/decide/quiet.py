@@ -29,9 +29,11 @@ MOST_GRAVE: Final = 1
 # A neighbour that only the reference kernel sees is always somewhere on a rented machine. It marks a run where it changed the result: by so much or
 # more, as the quiet speed says that is made from the repetitions without a mark.
 LEAST_EFFECT: Final = 0.05
+# And by more than so many slow readings: with nobody of ours beside, 45 of 272 readings of a 2-core VM were slow, two or more in 12 of 37 runs of five to ten, three or more in three.
+MOST_SLOW_READINGS: Final = 2
 
 # Goes up with every change of a rule or a limit that makes a mark: a record of an older rule is judged again when it is read, and no edit is seen in it.
-MARKS_RULE: Final = 1
+MARKS_RULE: Final = 2
 
 _READING_FIELDS: Final = tuple(field.name for field in fields(ReferenceReading))
 
@@ -97,7 +99,12 @@ def quiet_record(
         return None
     marks = _judged(repetitions, references)
     made = [
-        Repetition(step_s=tuple(row), disturbed=mark.disturbed, step_disturbed=_of_steps(row, one, mark))
+        Repetition(
+            step_s=tuple(row),
+            disturbed=mark.disturbed,
+            step_disturbed=_of_steps(row, one),
+            elsewhere=mark.disturbed is True and not mark.in_windows,
+        )
         for row, one, mark in zip(rows, repetitions, marks, strict=True)
     ]
     found = two_speeds(made, units_per_step=units_per_step)
@@ -114,10 +121,8 @@ def quiet_record(
     )
 
 
-def _of_steps(row: Sequence[float], one: RepetitionRecord, mark: Disturbance) -> tuple[bool | None, ...]:
-    if one.start_s is None or not one.windows:
-        return ()
-    return mark.step_marks(marks_of_steps(row, one.start_s, one.windows))
+def _of_steps(row: Sequence[float], one: RepetitionRecord) -> tuple[bool | None, ...]:
+    return () if one.start_s is None or not one.windows else marks_of_steps(row, one.start_s, one.windows)
 
 
 def with_quiet(measurement: MeasurementRecord, references: Sequence[Sequence[ReferenceRecord]]) -> MeasurementRecord:
@@ -176,7 +181,8 @@ def disturbed_parts(
         readings = [_reading_of(one) for one in part]
         level = reference_level(readings)
         slow = [one for one in readings if reference_reasons([one], level)]
-        found += reference_reasons(readings, level) if _are_many(len(slow), len(readings)) else ()
+        are_many = len(slow) > MOST_SLOW_READINGS and _are_many(len(slow), len(readings))
+        found += reference_reasons(readings, level) if are_many else ()
     return tuple(dict.fromkeys(found))
 
 

@@ -9,8 +9,9 @@
     steps_s = session.decode(16)
     seen = watch.stop(worked_s=sum(steps_s))
     mark = judge_repetition(seen.reading, (reference_before, reference_after), reference_level(all_references))
-    steps = mark.step_marks(marks_of_steps(steps_s, seen.start_s, seen.windows))
-    Repetition(step_s=steps_s, disturbed=mark.disturbed, step_disturbed=steps)  # for two_speeds()
+    steps = marks_of_steps(steps_s, seen.start_s, seen.windows)
+    elsewhere = mark.disturbed is True and not mark.in_windows
+    Repetition(step_s=steps_s, disturbed=mark.disturbed, step_disturbed=steps, elsewhere=elsewhere)  # for two_speeds()
 """
 
 from __future__ import annotations

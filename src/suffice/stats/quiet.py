@@ -7,9 +7,11 @@ A mark says of a repetition, or of one step, whether something else had the mach
 unknown. What is quiet is found in this order:
 
 1. *Undisturbed repetitions*, whole, where there are three that make 30 % of the time and agree: nothing is chosen by its own speed.
-2. *Undisturbed steps*: where bursts hit most repetitions, the steps between them are what is left. A step is quiet if no sample says otherwise,
-   and its own time lies in the quiet mode: that of the undisturbed steps where there are marks, else the fastest mode.
-3. *The fastest mode*, where nothing is known of any repetition.
+2. *Undisturbed steps*: those of which a sample says that nobody disturbed them, where three repetitions have some and they make 30 % of the time. Bursts and
+   stops are seen step by step. A neighbour whom only the readings between repetitions see counts where the repetitions beside slow readings are slower.
+3. *Steps in the quiet mode*, where samples tell too little: no sample says otherwise, and their own time lies in the quiet mode: that of the undisturbed
+   steps where there are marks, else the fastest mode.
+4. *The fastest mode*, where nothing is known of any repetition.
 
 There is no quiet speed, and the reason is said, where less than 30 % of the time was undisturbed, or where over 70 % of it is marked and all
 steps are alike: a machine that shares its memory from the first step to the last never shows what it does alone.
@@ -23,7 +25,7 @@ from enum import StrEnum
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
-from suffice.stats.intervals import estimate_from
+from suffice.stats.intervals import estimate_from, median
 from suffice.stats.modes import LowerMode, is_bimodal, lower_mode
 from suffice.stats.trend import Trend, trend
 
@@ -43,6 +45,8 @@ MOST_APART: Final = 1.20
 LEAST_STEPS: Final = 3
 # One step in twenty above the mode: of normal noise 0.1 % are. With fewer, marks of everything are not explained by bursts.
 LEAST_SLOW_SHARE: Final = 0.05
+# By which a neighbour who is seen between repetitions must slow those beside, so that they are left out.
+LEAST_EFFECT: Final = 0.05
 
 
 class QuietBasis(StrEnum):
@@ -69,11 +73,13 @@ class Repetition:
         step_s: seconds of each step, in order. What cannot be divided into equal steps (a prompt) is one step.
         disturbed: the mark of the whole; None: not known.
         step_disturbed: a mark for each step, from what was sampled meanwhile (:func:`marks_of_steps`); empty: none was.
+        elsewhere: what disturbed the whole is nothing that samples of its steps see, such as a neighbour on the memory bus.
     """
 
     step_s: tuple[float, ...]
     disturbed: bool | None = None
     step_disturbed: tuple[bool | None, ...] = ()
+    elsewhere: bool = False
 
     def __post_init__(self) -> None:
         if not self.step_s or any(not 0 < step < math.inf for step in self.step_s):
@@ -85,6 +91,17 @@ class Repetition:
     def total_s(self) -> float:
         """Seconds of all steps."""
         return math.fsum(self.step_s)
+
+    @property
+    def seen_quiet(self) -> tuple[float, ...]:
+        """The steps of which a sample says that nobody disturbed them, as far as it can see."""
+        return tuple(step for step, mark in zip(self.step_s, self.step_disturbed, strict=False) if mark is False)
+
+    @property
+    def step_marks(self) -> tuple[bool | None, ...]:
+        """The marks of its steps: a quiet sample is no proof against what it does not see."""
+        marks = self.step_disturbed or (None,) * len(self.step_s)
+        return tuple(mark or None for mark in marks) if self.disturbed and self.elsewhere else marks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +214,9 @@ def _choose(repetitions: Sequence[Repetition]) -> _Chosen | NoQuiet:
     are_many = len(clear) >= LEAST_REPETITIONS and clear_share >= LEAST_QUIET_SHARE
     if len(clear) == len(repetitions) or (are_many and _agree(clear)):
         return _Chosen(rows=tuple(clear), basis=QuietBasis.REPETITIONS, share=min(1.0, clear_share))
+    seen = _between_disturbances(repetitions, total_s)
+    if seen is not None:
+        return seen
     mode = _quiet_mode(repetitions)
     if isinstance(mode, NoQuiet):
         return mode
@@ -212,6 +232,26 @@ def _choose(repetitions: Sequence[Repetition]) -> _Chosen | NoQuiet:
     return _Chosen(rows=tuple(enough), basis=basis, share=min(1.0, share))
 
 
+def _between_disturbances(repetitions: Sequence[Repetition], total_s: float) -> _Chosen | None:
+    """The steps of which samples say that nobody disturbed them, whatever their own time; None: they are too few, or of too few repetitions."""
+    seen = [one for one in repetitions if len(one.seen_quiet) >= LEAST_STEPS]
+    if _are_slower([one for one in seen if one.elsewhere], [one for one in seen if not one.elsewhere]):
+        seen = [one for one in seen if not one.elsewhere]
+    rows = [one.seen_quiet for one in seen]
+    share = math.fsum(step for row in rows for step in row) / total_s
+    if len(rows) < LEAST_REPETITIONS or share < LEAST_QUIET_SHARE:
+        return None
+    return _Chosen(rows=tuple(rows), basis=QuietBasis.STEPS, share=min(1.0, share))
+
+
+def _are_slower(marked: Sequence[Repetition], others: Sequence[Repetition]) -> bool:
+    """Whether repetitions beside slow readings are slower than the others, and not only the readings: these last milliseconds, and chance hits them as well."""
+    if len(marked) < LEAST_REPETITIONS or len(others) < LEAST_REPETITIONS:
+        return False
+    rates = [median([_rate(one.seen_quiet, 1.0) for one in group]) for group in (marked, others)]
+    return rates[0] < (1 - LEAST_EFFECT) * rates[1]
+
+
 def _agree(rows: Sequence[Sequence[float]]) -> bool:
     rates = [_rate(row, 1.0) for row in rows]
     return max(rates) <= MOST_APART * min(rates)
@@ -221,9 +261,10 @@ def _quiet_steps(repetition: Repetition, mode: LowerMode) -> tuple[float, ...]:
     """All steps of an undisturbed repetition; of others those that no sample marks and whose own time is quiet."""
     if repetition.disturbed is False:
         return repetition.step_s
-    marks = repetition.step_disturbed or (None,) * len(repetition.step_s)
     return tuple(
-        step for step, mark in zip(repetition.step_s, marks, strict=True) if mark is not True and mode.holds(step)
+        step
+        for step, mark in zip(repetition.step_s, repetition.step_marks, strict=True)
+        if mark is not True and mode.holds(step)
     )
 
 
@@ -254,9 +295,7 @@ def _witnessed(repetition: Repetition) -> tuple[float, ...]:
     """Steps of which somebody saw that they were undisturbed."""
     if repetition.disturbed is False:
         return repetition.step_s
-    return tuple(
-        step for step, mark in zip(repetition.step_s, repetition.step_disturbed, strict=False) if mark is False
-    )
+    return tuple(step for step, mark in zip(repetition.step_s, repetition.step_marks, strict=True) if mark is False)
 
 
 def _is_mixed(rows: Sequence[Sequence[float]], mode: LowerMode) -> bool:
