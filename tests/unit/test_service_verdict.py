@@ -487,6 +487,10 @@ def test_where_the_curve_is_too_short_the_next_step_is_a_longer_one() -> None:
     )
     assert "--find-capacity" not in verdict.settle
 
+    longer = decide_machine(long, replace(with_curve(GAINING), budget_s=480.0))
+    assert longer.settle is not None
+    assert "--budget 16m" in longer.settle  # eight minutes were too little already
+
 
 def test_no_users_at_all_says_which_limit_one_user_misses() -> None:
     """Steps of 200 ms against 101 ms: nobody is served in time, however few they are."""

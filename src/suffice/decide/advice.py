@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from suffice.decide.requantize import quants_command, recipe_for, smaller_recipe
 from suffice.decide.service_load import LoadKind
 from suffice.decide.wording import CAPACITIES, label, machines_sentence
-from suffice.units import format_bytes
+from suffice.units import SECONDS_PER_MINUTE, format_bytes
 
 if TYPE_CHECKING:
     from suffice.decide.constraint import Constraint
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from suffice.decide.service import Drained, Served, ServiceOutlook
 
 _USUAL_SLOTS: Final = 8  # up to which a service curve is worth measuring where the demand is a rate
-_LONGER_BUDGET: Final = "8m"  # steps and chunks at the depths of a long prompt take minutes
+_LONGER_MINUTES: Final = 8  # steps and chunks at the depths of a long prompt take minutes
+_TIMES_LONGER: Final = 2  # than a run that was too short already
 _QUALITY_MISSED: Final = (
     "Take a quantization with more bits, or another model, and compare again with `suffice quants`."
 )
@@ -44,7 +45,7 @@ def settle_sentence(
     curve = ""
     if grade == "thin" and binding.several and evidence.service is None:
         curve = f"Batching may give the margin: {_measure_curve(served)}"
-    deeper = _deeper_advice(service) if grade == "thin" and binding.several else ""
+    deeper = _deeper_advice(service, evidence) if grade == "thin" and binding.several else ""
     return " ".join(sentence for sentence in (deeper, advice, curve, machines and f"{machines}.") if sentence) or None
 
 
@@ -103,7 +104,7 @@ def _open_advice(binding: Constraint, evidence: MachineEvidence, service: Servic
     """Everything that stands between the evidence and an answer, so that the next try is the last one."""
     if binding.available is None or binding.required is None:
         return f"Measure it: the record has no evidence about {label(binding.name)}."
-    deeper = _deeper_advice(service) if binding.several else ""
+    deeper = _deeper_advice(service, evidence) if binding.several else ""
     steps = [deeper] if deeper else []
     if evidence.disturbed:
         steps.append("Measure again while nothing else runs: `suffice check` with the same demand.")
@@ -136,14 +137,15 @@ def _range_advice(binding: Constraint, evidence: MachineEvidence, service: Servi
     return "Measure longer: raise --budget, so that the interval becomes narrower than the distance to the requirement."
 
 
-def _deeper_advice(service: ServiceOutlook | None) -> str:
+def _deeper_advice(service: ServiceOutlook | None, evidence: MachineEvidence) -> str:
     """Where the curve ends before the demand's lengths, only a longer run of the curve tells more."""
     parts = () if service is None else (service.served, service.drained)
     lacking = [part for part in parts if part is not None and part.ends.too_short]
     if not lacking:
         return ""
     tokens = max(math.ceil(part.case.prompt.p95 + part.case.output.p95) for part in lacking)
-    return f"First measure the service curve up to {tokens} tokens: `suffice check DEMAND --budget {_LONGER_BUDGET}`."
+    minutes = max(_LONGER_MINUTES, math.ceil(_TIMES_LONGER * (evidence.budget_s or 0.0) / SECONDS_PER_MINUTE))
+    return f"First measure the service curve up to {tokens} tokens: `suffice check DEMAND --budget {minutes}m`."
 
 
 def _served_advice(evidence: MachineEvidence, service: ServiceOutlook | None) -> str:

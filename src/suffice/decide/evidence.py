@@ -95,6 +95,7 @@ class MachineEvidence:
         None  # of the same machine when nobody disturbs; None: not told, or nobody did
     )
     active_parameters: float | None = None  # of the model, that one token uses
+    budget_s: float | None = None  # that the run was given
 
     def decode_rate(self, depth: float | None) -> Quantity | None:
         """Tokens per second of one stream at a depth (None: at the depth of the run)."""
@@ -220,6 +221,7 @@ def evidence_from(record: RunRecord, name: str | None = None) -> MachineEvidence
         memory_usable_bytes=None if record.device_kind == "gpu" else record.memory_usable_bytes,
         context_length=record.model.context_length,
         run_context_tokens=_whole(record.settings.get("n_ctx")),
+        budget_s=record.measurement.budget_s,
         streamed_bytes=record.model.streamed_bytes,
         disturbed=record.disturbed,
         unfinished=not record.complete,
