@@ -55,7 +55,7 @@ LEAST_SHARE_LEFT: Final = 0.25
 
 
 OPENED_ONCE: Final = (
-    "the models were loaded once only, since loading them again in the opposite order took too much of the budget: where a process lies in memory, and "
+    "the models were loaded once only, since the budget was too little to load them again in the opposite order: where a process lies in memory, and "
     "which one was opened first, makes it up to 3 % faster or slower"
 )
 _OVER: Final = object()
@@ -293,16 +293,12 @@ class _SideBySide:
         """All stages with all sessions open, which are closed and opened in the opposite order where :func:`_sittings` says so."""
         loads_s = sum(turn.reopen_s for turn in able)
         sittings = _sittings(self._stages(together=True), loads_s, self._plan.budget_s)
-        if len(sittings) == 1 and len(able) > 1:
-            self._warnings.append(OPENED_ONCE)
-            for turn in able:
-                turn.opened_once = True
-        is_reversed = False
+        is_reversed = was_reversed = False
         for number, stages in enumerate(sittings):
             if number and not any(self._is_due(able, stage, started_s) for stage in stages):
                 continue
             if number:
-                is_reversed = not is_reversed
+                is_reversed, was_reversed = not is_reversed, True
                 self._reopen(able[::-1] if is_reversed else able)
             with self._watch.watched(), self._observer(able) as observer:
                 for turn in able:
@@ -311,6 +307,10 @@ class _SideBySide:
                     self._repeat(able, stage, started_s, together=True)
                 if observer is not None:
                     observer.prepare(always=True)
+        if len(able) > 1 and not was_reversed:
+            self._warnings.append(OPENED_ONCE)
+            for turn in able:
+                turn.opened_once = True
 
     def _is_due(self, able: Sequence[Turn], stage: _Stage, started_s: float, round_s: float = 0.0) -> bool:
         """Whether another round of a stage is to be made, which takes about ``round_s``."""
@@ -365,9 +365,8 @@ class _SideBySide:
     def _visit_closed(self, turn: Turn, parts: tuple[Part, ...], number: int) -> None:
         with named(turn.name):
             turn.open()
-            with (
-                self._watch.watched()
-            ):  # the file that is read while it is loaded is not the model that leaves the memory
+            # The file that is read while it is loaded is not the model that leaves the memory.
+            with self._watch.watched():
                 for _ in turn.pieces(parts, number, REOPENED_REPETITIONS):
                     pass
             turn.close()
