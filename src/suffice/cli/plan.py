@@ -63,12 +63,14 @@ def plan(
 
     Example: suffice plan demand.toml --run box.json --machine-price 3000 --machine-months 36 --machine-currency EUR --rate EUR=1.08USD
     """
+    from dataclasses import replace
+
     from suffice.cli.output import print_json, print_text, warn
     from suffice.cli.plan_outputs import check_plan_outputs, exit_code, plan_json, write_charts, write_plan
     from suffice.cli.verdicts import with_margin
     from suffice.loaders.catalogue import load_catalogue
     from suffice.loaders.demand import load_any_demand
-    from suffice.loaders.planning import make_plan, with_user_curves
+    from suffice.loaders.planning import make_plan
     from suffice.model.demand import Demand
     from suffice.records.store import load_record
     from suffice.report.plan import plan_text
@@ -123,7 +125,7 @@ def plan(
         keep=_ALL if everything else None,
     )
     request = own.request_of(demand, resolved, loaded.catalogue, records, wish, money)
-    found = with_user_curves(request, _with_alternatives(make_plan(request), request))
+    found = _with_alternatives(make_plan(replace(request, user_curves=True)), request)
     if not found.options:
         why = "".join(f"; {note}" for note in found.notes)
         raise UsageError(f"nothing is left to look at: widen --kind, --provider or --region, or give a --run{why}")

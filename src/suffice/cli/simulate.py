@@ -119,7 +119,6 @@ def simulate(
     from suffice.cli.simulate_asked import Case, LoadOptions, ServerOptions, limits_of, trial_of, with_demand
     from suffice.cli.simulate_print import find as search
     from suffice.cli.simulate_print import show
-    from suffice.loaders.demand import load_demand
 
     machine, _ = read_curve(curve)
     server = ServerOptions(
@@ -145,6 +144,8 @@ def simulate(
     )
     limits = limits_of({"ttft_s": ttft_limit, "tpot_s": tpot_limit, "e2e_s": e2e_limit}, percentile)
     if demand is not None:
+        from suffice.loaders.demand import load_demand
+
         said = {name for name in context_of_call.params if _is_said(context_of_call, name)}
         asked, limits = with_demand(load_demand(demand), asked, limits, said)
         arrivals = asked.arrivals

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from suffice.decide.disturbance import ContentionReading, Disturbance, judge_repetition
 from suffice.decide.reference import ReferenceReading, reference_level, reference_reasons
 from suffice.records.schema import ContentionRecord, QuietRecord
-from suffice.stats.quiet import Repetition, marks_of_steps, two_speeds
+from suffice.stats.quiet import LEAST_EFFECT, Repetition, marks_of_steps, two_speeds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,9 +26,8 @@ GRAVE_WAIT_SHARE: Final = 0.10
 LEAST_GRAVE_S: Final = 0.02  # a prompt of 0.06 s waits 13 % of it now and then
 MOST_GRAVE: Final = 1
 
-# A neighbour that only the reference kernel sees is always somewhere on a rented machine. It marks a run where it changed the result: by so much or
+# A neighbour that only the reference kernel sees is always somewhere on a rented machine. It marks a run where it changed the result: by LEAST_EFFECT or
 # more, as the quiet speed says that is made from the repetitions without a mark.
-LEAST_EFFECT: Final = 0.05
 # And by more than so many slow readings: with nobody of ours beside, 45 of 272 readings of a 2-core VM were slow, two or more in 12 of 37 runs of five to ten, three or more in three.
 MOST_SLOW_READINGS: Final = 2
 

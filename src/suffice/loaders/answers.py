@@ -6,11 +6,9 @@ of another model or with other settings are refused, never mixed in. Each answer
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
-import sys
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,10 +18,8 @@ from suffice.errors import OutputError, RecordError
 from suffice.loaders.answer_fields import answer_from, answer_line, whole_answer
 from suffice.loaders.json_lines import JsonLines, canonical_json
 from suffice.loaders.strict_json import shown
+from suffice.records.one_writer import take_lock
 from suffice.units import KIB
-
-if sys.platform != "win32":
-    import fcntl
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -235,15 +231,9 @@ def _opened(path: Path) -> IO[bytes]:
     except (OSError, ValueError) as error:
         raise OutputError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
     file = os.fdopen(descriptor, "r+b", buffering=0)
-    if sys.platform != "win32":
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-                file.close()
-                raise OutputError(
-                    f"cannot write {path}: another run has it open; wait, or give another file"
-                ) from error
+    if not take_lock(descriptor):
+        file.close()
+        raise OutputError(f"cannot write {path}: another run has it open; wait, or give another file")
     return file
 
 

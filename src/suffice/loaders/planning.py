@@ -74,6 +74,7 @@ class PlanRequest:
         proven: of each kind and currency so many machines that are enough are looked for, the cheapest.
         exact: of how many machines of each kind that are enough the figures of their own are simulated: the cheapest.
         siblings: also those that cost more than another one of the same provider that is as fast.
+        user_curves: also the bills against users at the same time, which are simulated for it.
     """
 
     demand: Demand
@@ -94,6 +95,7 @@ class PlanRequest:
     proven: int = PROVEN
     exact: int = EXACT
     siblings: bool = False
+    user_curves: bool = False
 
     def wants(self, kind: OptionKind) -> bool:
         """Whether options of a kind are looked at."""
@@ -117,7 +119,8 @@ def make_plan(request: PlanRequest) -> Plan:
         wish = ApiWish(names=names_of(request.model), others=request.apis)
         tagged = tagged_apis(request.catalogue.apis, request.today)
         found += [one for one in api_options(demand, tagged, wish, volume) if _in_regions(one, request.regions)]
-    return _plan(request, market, found)
+    plan = _plan(request, market, found)
+    return replace(plan, user_curves=plan_concurrency(request, plan, market=market)) if request.user_curves else plan
 
 
 def _plan(request: PlanRequest, market: Market, found: Sequence[PlanOption]) -> Plan:
@@ -152,7 +155,9 @@ def _with_own_figures(options: Iterable[PlanOption], market: Market, request: Pl
     return found
 
 
-def plan_concurrency(request: PlanRequest, plan: Plan, *, most: int = 4) -> tuple[CostCurve, ...]:
+def plan_concurrency(
+    request: PlanRequest, plan: Plan, *, most: int = 4, market: Market | None = None
+) -> tuple[CostCurve, ...]:
     """Cost against users at the same time: of the cheapest machine to rent that is enough with each CPU or accelerator, in the plan's currency.
 
     Nothing where the demand says nothing of what a single user needs: a queue that is worked off has none.
@@ -160,7 +165,7 @@ def plan_concurrency(request: PlanRequest, plan: Plan, *, most: int = 4) -> tupl
     demand = request.demand
     if demand.concurrent_users is None and demand.tokens_per_second_per_user is None and demand.ttft is None:
         return ()
-    market = Market.of(request)
+    market = market or Market.of(request)
     enough = [one for one in plan.options if one.is_enough]
     cheapest: dict[object, Offer] = {}
     for offer in filter(None, map(market.offer_of, enough)):
@@ -168,11 +173,6 @@ def plan_concurrency(request: PlanRequest, plan: Plan, *, most: int = 4) -> tupl
         if offer.price is not None and offer.price.currency == plan.currency:
             cheapest.setdefault((offer.kind, machine.accelerator or machine.cpu_model or machine.key), offer)
     return concurrency_curves(demand, list(cheapest.values())[:most], most_machines=request.max_machines)
-
-
-def with_user_curves(request: PlanRequest, plan: Plan) -> Plan:
-    """The plan with its bills against users at the same time, which are simulated for it."""
-    return replace(plan, user_curves=plan_concurrency(request, plan))
 
 
 def _in_regions(option: PlanOption, regions: tuple[str, ...]) -> bool:

@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import sys
@@ -22,10 +21,8 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.errors import OutputError, RecordError, UsageError
 from suffice.quants.asking import ANSWERS_FOLDER
+from suffice.records.one_writer import take_lock
 from suffice.records.quants_store import load_quants, save_quants
-
-if sys.platform != "win32":
-    import fcntl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
 RECORD_NAME: Final = "quants.json"
 PART_NAME: Final = "quants.part.json"
 SPEED_FOLDER: Final = "speed"
-_HELD: Final = frozenset({errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK})
 _MOST_STEM_BYTES: Final = 120
 _HASH_CHARACTERS: Final = 8
 
@@ -140,13 +136,9 @@ def _lock(folder: Path) -> int | None:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror or error}") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    if not take_lock(descriptor):
         os.close(descriptor)
-        if error.errno in _HELD:
-            raise OutputError(f"another run works in {folder}; wait for its end, or give another --out") from error
-        return None  # a file system without locks
+        raise OutputError(f"another run works in {folder}; wait for its end, or give another --out")
     return descriptor
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 WAIT_S: Final = 10.0  # a file of a thousand runs takes a tenth of a second
 _LOOK_S: Final = 0.02
-_HELD: Final = frozenset({errno.EACCES, errno.EAGAIN})
+_HELD: Final = frozenset({errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK})
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def one_writer(path: Path, *, wait_s: float = WAIT_S) -> Iterator[None]:
     descriptor = _opened(path.absolute().parent)
     try:
         end_s = time.monotonic() + wait_s
-        while descriptor is not None and not _is_locked(descriptor):
+        while descriptor is not None and not take_lock(descriptor):
             if time.monotonic() >= end_s:
                 raise OutputError(
                     f"cannot write {path}: another process has been changing a file in its folder for {wait_s:g} s; try again"
@@ -57,8 +57,8 @@ def _opened(folder: Path) -> int | None:
         return None  # writing will fail with its own message
 
 
-def _is_locked(descriptor: int) -> bool:
-    """Lock it; True as well where there are no locks."""
+def take_lock(descriptor: int) -> bool:
+    """Lock an open file or folder for this process until the descriptor is closed; False where another has it. True as well where there are no locks."""
     if sys.platform == "win32":
         return True
     try:
