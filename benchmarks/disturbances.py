@@ -13,13 +13,12 @@ The kinds take turns in a random order, round by round, so that the host's own m
 system's clock, so that we know which steps they met: the truth, with which the quiet speed is compared, are the steps of the same trial that they did not meet (a
 speed that was found some seconds earlier or later is another one on a host with neighbours: 15 % apart). With nobody beside all steps are the truth. Results go to FILE line by line; a run that was interrupted goes on with the next round.
 
-Usage: python benchmarks/disturbances.py MODEL.gguf FILE.jsonl [--rounds 100] [--threads 2] [--lock LOCKFILE]; --table prints what FILE holds.
+Usage: python -m benchmarks.disturbances MODEL.gguf FILE.jsonl [--rounds 100] [--threads 2] [--lock LOCKFILE]; --table prints what FILE holds.
 """
 
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import os
 import random
@@ -34,6 +33,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+from benchmarks.short_runs import OneDepth, locked
+
 from suffice.decide.disturbance import ContentionReading, judge_disturbance
 from suffice.decide.quiet import disturbed_parts, with_quiet
 from suffice.measure.clock import RealClock
@@ -41,8 +42,6 @@ from suffice.measure.engine.client import find_engine
 from suffice.measure.engine.seam import EngineSettings
 from suffice.measure.machine import RealMachine
 from suffice.measure.series import (
-    DecodeAt,
-    SeriesPlan,
     SeriesRunner,
     SeriesState,
     ThreadChoice,
@@ -88,14 +87,6 @@ a = np.ones(1 << 26, dtype=np.int64)
 b = np.empty_like(a)
 while True: np.copyto(b, a)
 """
-
-
-class OneDepth(SeriesPlan):
-    """One series of decode: the second depth of a run would double the time of a trial."""
-
-    def decode_series(self) -> tuple[DecodeAt, ...]:
-        """Only that of the run's depth."""
-        return (DecodeAt(self.depth),)
 
 
 @contextmanager
@@ -321,16 +312,6 @@ def line_of(made: Trial, kind: str, number: int) -> dict[str, Any]:
         "prefill": None if prefill is None or prefill.tokens_per_second is None else prefill.tokens_per_second.point,
         "steps": [list(row) for row in first.step_s],
     }
-
-
-@contextmanager
-def locked(path: Path | None) -> Iterator[None]:
-    """Nobody else who asks for the same lock works meanwhile."""
-    with ExitStack() as stack:
-        if path is not None:
-            file = stack.enter_context(path.open("a"))
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def run(asked: argparse.Namespace) -> None:

@@ -11,24 +11,24 @@ For each: how often the guard said PASS, FAIL and INCONCLUSIVE, and beside it wh
 if they were independent, "worse" when p < 0.05 one-sided (p) and when the means differ by more than 5 % (mean). The same again on numbers resampled from
 the real rounds (2,000 pairs, seeded): their A/A, and a head whose steps take 1/0.9 times as long.
 
-Usage: python benchmarks/guard_bars.py MODEL.gguf FILE.jsonl [--pairs 300] [--slower 100] [--stalls 30] [--threads 2] [--lock LOCKFILE]; --table prints what FILE holds.
+Usage: python -m benchmarks.guard_bars MODEL.gguf FILE.jsonl [--pairs 300] [--slower 100] [--stalls 30] [--threads 2] [--lock LOCKFILE]; --table prints what FILE holds.
 """
 
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import math
 import random
 import sys
 import time
 from collections import Counter
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any, Final
 
+from benchmarks.short_runs import OneDepth, locked
 from scipy import stats
 
 from suffice.decide.compare_runs import DEFAULT_TOLERANCE, check_interleaved
@@ -38,7 +38,7 @@ from suffice.measure.clock import RealClock
 from suffice.measure.engine.client import find_engine
 from suffice.measure.engine.seam import EngineSettings
 from suffice.measure.interleaved import take_turns
-from suffice.measure.series import DecodeAt, Part, SeriesPlan, SeriesRunner, SeriesState, ThreadChoice, warm_up
+from suffice.measure.series import DecodeAt, Part, SeriesRunner, SeriesState, ThreadChoice, warm_up
 from suffice.stats.rounds import paired_ratio
 from suffice.stats.stopping import StoppingRule
 
@@ -59,14 +59,6 @@ RESAMPLED: Final = 2000
 _ALPHA: Final = 0.05
 
 Rows = list[list[float]]
-
-
-class OneDepth(SeriesPlan):
-    """One series of decode: the second depth of a run would double the time of a pair."""
-
-    def decode_series(self) -> tuple[DecodeAt, ...]:
-        """Only that of the run's depth."""
-        return (DecodeAt(self.depth),)
 
 
 class Slowed:
@@ -186,16 +178,6 @@ def table(found: dict[str, list[tuple[Rows, Rows]]]) -> None:
 
     print(line("same, resampled", resampled(1.0)))
     print(line("10 % slower, resampled", resampled(1 / SLOWER)))
-
-
-@contextmanager
-def locked(path: Path | None) -> Iterator[None]:
-    """Nobody else who asks for the same lock works meanwhile."""
-    with ExitStack() as stack:
-        if path is not None:
-            file = stack.enter_context(path.open("a"))
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def read(path: Path) -> dict[str, list[tuple[Rows, Rows]]]:
