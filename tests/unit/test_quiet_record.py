@@ -161,6 +161,21 @@ def test_slow_readings_of_the_kernel_mark_a_run_that_they_slowed(slow: int, fact
     assert ["the memory bus is shared" in reason for reason in reasons] == [True] * is_marked
 
 
+def test_slow_readings_mark_no_run_whose_quiet_repetitions_scatter_as_far() -> None:
+    """A quiet speed 20 % above what was found, of values from 0.7 to 1.6 times that: what was found lies within what they leave open."""
+    record = watched_record([False] * 8)
+    (series,), (readings,) = record.measurement.decode, record.contention.references
+    assert series.quiet is not None
+    assert series.tokens_per_second is not None
+    found = series.tokens_per_second.point
+    rate = estimate_from([factor * found for factor in (0.7, 0.8, 1.0, 1.2, 1.2, 1.4, 1.5, 1.6)])
+    wide = replace(series, quiet=replace(series.quiet, tokens_per_second=rate))
+    changed = [replace(one, memory_s=0.006) if place in (4, 5, 6) else one for place, one in enumerate(readings)]
+
+    assert rate.point == pytest.approx(1.2 * found)
+    assert disturbed_parts(replace(record.measurement, decode=(wide,)), [changed]) == ()
+
+
 @pytest.mark.parametrize(("wait_s", "is_marked"), [(0.3, True), (0.05, False)])
 def test_two_repetitions_without_a_cpu_mark_a_long_run(wait_s: float, *, is_marked: bool) -> None:
     """Two of twenty that waited 15 % of the time mark it, though no median moves; two that waited 2.5 % do not."""

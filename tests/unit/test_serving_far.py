@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -125,7 +125,7 @@ class Counting:
     """A surface that counts how often it is asked."""
 
     inner: MeasuredSurface
-    calls: list[int]
+    calls: list[int] = field(hash=False)
 
     @property
     def largest_size(self) -> float:

@@ -265,8 +265,10 @@ def _cheapest_shown(
             break
         waiting = for_waiting(one, parts, most)
         doing = None if waiting is None else doing_shown(waiting, parts)
-        fleet = None if doing is None else doing.fleet()
-        best = fleet if fleet is not None and (best is None or fleet.monthly < best.monthly) else best
+        if doing is None or (best is not None and doing.least_monthly >= best.monthly):
+            continue
+        fleet = doing.fleet()
+        best = fleet if best is None or fleet.monthly < best.monthly else best
     return best
 
 

@@ -95,7 +95,7 @@ def for_waiting(machine: Rented, parts: Parts, most: int) -> Fleet | None:
 
 
 def _for_waiting(server: _Server, parts: Parts, most: int, speeds: Speeds) -> Fleet | None:
-    if not server.keeps_alone:
+    if not server.may_hold:
         return None
     least = max(1, math.ceil(parts.waiting_wanted_per_s / server.saturated_per_s))
     found = _fewest(least, most, lambda count: server.slots_for(parts.waiting_wanted_per_s / count))
@@ -296,9 +296,9 @@ class _Server:
         return _full_per_s(self._curve, self._case, slots)
 
     @property
-    def keeps_alone(self) -> bool:
-        """Whether the limits hold at a load at which nobody meets anybody."""
-        return self.holds(1, _IDLE_SHARE * self._alone_per_s)
+    def may_hold(self) -> bool:
+        """Whether a run at a load at which nobody meets anybody keeps the limits; where it does not, no load holds them."""
+        return _holds(self._curve, self._case, 1, _IDLE_SHARE * self._alone_per_s, _ONE_RUN)
 
     def holds(self, slots: int, rate_per_s: float) -> bool:
         """Whether they hold at a rate with so many slots."""

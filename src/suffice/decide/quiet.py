@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from suffice.decide.reference import ReferenceLevel
     from suffice.records.schema import MeasurementRecord, ReferenceRecord, RepetitionRecord, RunRecord
+    from suffice.stats.estimate import Estimate
 
 # Of the repetitions of a series, or of the readings of the reference kernel, so many (and one) may be marked before the run is. One in five does not move a median out of the others; and where
 # marks are wrong for 5 % of quiet repetitions, more than one in five of 8 are by chance in 6 % of runs, of 10 in 1.2 %.
@@ -27,7 +28,7 @@ LEAST_GRAVE_S: Final = 0.02  # a prompt of 0.06 s waits 13 % of it now and then
 MOST_GRAVE: Final = 1
 
 # A neighbour that only the reference kernel sees is always somewhere on a rented machine. It marks a run where it changed the result: by LEAST_EFFECT or
-# more, as the quiet speed says that is made from the repetitions without a mark.
+# more, as the quiet speed says that is made from the repetitions without a mark, and its interval.
 # And by more than so many slow readings: with nobody of ours beside, 45 of 272 readings of a 2-core VM were slow, two or more in 12 of 37 runs of five to ten, three or more in three.
 MOST_SLOW_READINGS: Final = 2
 
@@ -205,12 +206,16 @@ def _is_slowed(measurement: MeasurementRecord) -> bool:
     pairs = [(one.tokens_per_second, one.quiet) for one in measurement.decode[:1]]
     pairs += [] if prefill is None else [(prefill.tokens_per_second, prefill.quiet)]
     return any(
-        found is not None
-        and quiet is not None
-        and quiet.tokens_per_second is not None
-        and found.point < (1 - LEAST_EFFECT) * quiet.tokens_per_second.point
+        found is not None and quiet is not None and _is_shown_below(found.point, quiet.tokens_per_second)
         for found, quiet in pairs
     )
+
+
+def _is_shown_below(found_per_second: float, quiet: Estimate | None) -> bool:
+    """Whether a speed as found is below the quiet one by what counts, and outside of what the quiet repetitions leave open: two or three of them say little."""
+    if quiet is None or quiet.interval is None:
+        return False
+    return found_per_second < min((1 - LEAST_EFFECT) * quiet.point, quiet.interval.low)
 
 
 def _are_many(marked: int, of: int) -> bool:

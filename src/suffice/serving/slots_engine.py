@@ -44,7 +44,8 @@ class SlotsEngine(Engine):
         self._shared = scheduler.layout is KvLayout.UNIFIED
         self._pass_tokens = min(scheduler.micro_batch_tokens, scheduler.batch_tokens)
         least_chunk = scheduler.batch_tokens - slots + 1
-        self._has_long = max(drawn.prompts, default=0) > _FEW_STEPS * least_chunk
+        self._long_tokens = _FEW_STEPS * least_chunk
+        self._has_long = max(drawn.prompts, default=0) > self._long_tokens
         self._free = deque(range(slots - 1, -1, -1))  # least recently used first
         self._request = [-1] * slots
         self._base = [0] * slots
@@ -133,6 +134,8 @@ class SlotsEngine(Engine):
 
     def _mixed_step(self) -> None:
         """One step, or many alike: a token of each generating slot, and what fits of the prompts."""
+        if not self._batch and len(self._reading) == 1 and self._read_alone():
+            return
         if self._has_long and self._read_far():
             return
         parts, taken = self._prompt_parts()
@@ -151,6 +154,26 @@ class SlotsEngine(Engine):
             return shared_passes_s(self._times, self._pass_tokens, self._batch, depth, parts)
         runs = self._generating_runs()
         return separate_passes_s(self._times, self._pass_tokens, runs, self._steps + ahead, parts)
+
+    def _read_alone(self) -> bool:
+        """Jump to the end of the only prompt at the server; False where it has begun, is long, or somebody finds a free slot before its end."""
+        ((slot, done),) = self._reading.items()
+        prompt = self._recorder.prompt_tokens[self._request[slot]]
+        if done or prompt > self._long_tokens or (self._shared and prompt > self._capacity):
+            return False
+        seconds, token_seconds, steps = 0.0, 0.0, 0
+        while done < prompt:
+            chunk = self._chunk(prompt - done, self._scheduler.batch_tokens)
+            step_s = self._mixed_s([Part(slot, chunk, done)], 0)
+            seconds, steps, token_seconds = seconds + step_s, steps + 1, token_seconds + (done + chunk / 2) * step_s
+            done += chunk
+        if self._free and self._source.next_s < self._now + seconds:
+            return False
+        self._reading[slot] = prompt
+        self._token_seconds += token_seconds - prompt / 2 * seconds  # of which the mean depth is no half, where chunks differ
+        self._pass_time(seconds, steps, prompt)
+        self._begin_answers()
+        return True
 
     def _read_far(self) -> bool:
         """Jump over the steps that the first prompt fills alone, to where something else happens; False where these are few."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
 _FIRST_ROW_TOKENS: Final = 2048
 _TABLE_TOKENS: Final = 2**16  # deeper sums are computed: a table of a prompt of 10^9 tokens would fill the memory
 _DEEPEST_OCTAVE: Final = 62
-_MOST_KNOWN_PASSES: Final = 200_000
+_MOST_KNOWN_PASSES: Final = 200_000  # of one run
+_KNOWN_CURVES: Final = 16  # of which tables are kept for the next run: some 30 MB, were all of them asked for everything that is kept
+_KEPT_TOKENS: Final = 4096
+_MOST_KEPT_PASSES: Final = 10_000
 
 
 class Jump(NamedTuple):  # made millions of times, and three times as fast as a frozen dataclass
@@ -123,6 +128,19 @@ def _depths(surface: Surface) -> Iterable[float]:
     return surface.depths if isinstance(surface, MeasuredSurface) else ()
 
 
+@dataclass(slots=True)
+class _Known:
+    """What was computed of one curve, for the runs to come: searches simulate it dozens of times with the same prompts."""
+
+    sums: dict[int, array[float]] = field(default_factory=dict)
+    prefill: dict[tuple[int, float], float] = field(default_factory=dict)
+
+
+@lru_cache(maxsize=_KNOWN_CURVES)
+def _known_of(curve: ServiceCurve) -> _Known:  # noqa: ARG001  # the curve is the key
+    return _Known()
+
+
 class StepTimes:
     """Step times of a curve, linear between whole tokens of depth, with running sums per batch size.
 
@@ -132,6 +150,7 @@ class StepTimes:
 
     def __init__(self, curve: ServiceCurve) -> None:
         self._curve = curve
+        self._known = _known_of(curve)
         self._sums: dict[int, array[float]] = {}
         self._far: dict[int, _FarSteps] = {}
         self._empty_s: dict[int, float] = {}
@@ -149,9 +168,13 @@ class StepTimes:
         if tokens < 0:
             raise ValueError("a depth is not negative")
         length = max(_FIRST_ROW_TOKENS, 2 ** math.ceil(math.log2(tokens + 2)))
-        steps = self._curve.decode.row(batch, np.arange(length, dtype=np.float64))
-        sums = array("d", [0.0])
-        sums.frombytes(np.cumsum(steps).tobytes())
+        sums = self._known.sums.get(batch)
+        if sums is None or len(sums) <= length:
+            steps = self._curve.decode.row(batch, np.arange(length, dtype=np.float64))
+            sums = array("d", [0.0])
+            sums.frombytes(np.cumsum(steps).tobytes())
+            if length <= _KEPT_TOKENS:
+                self._known.sums[batch] = sums
         self._sums[batch] = sums
         return sums
 
@@ -223,5 +246,10 @@ class StepTimes:
             self._largest_chunk = max(self._largest_chunk, tokens)
             if len(self._prefill) >= _MOST_KNOWN_PASSES:
                 self._prefill.clear()
-            known = self._prefill[key] = self._curve.prefill_s(tokens, depth)
+            known = self._known.prefill.get(key)
+            if known is None:
+                known = self._curve.prefill_s(tokens, depth)
+                if len(self._known.prefill) < _MOST_KEPT_PASSES:
+                    self._known.prefill[key] = known
+            self._prefill[key] = known
         return known
