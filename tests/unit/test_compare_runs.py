@@ -17,6 +17,7 @@ from suffice.decide.compare_runs import (
     check_interleaved,
     compare_with_baseline,
     compare_with_history,
+    times_as_many_rounds,
 )
 from suffice.decide.guard_facts import facts_of
 from suffice.decide.guard_types import CheckKind, GuardCheck, Metric, Outcome, RunFacts
@@ -414,3 +415,28 @@ def test_without_the_even_steps_the_same_rounds_tell_nothing() -> None:
     check = check_interleaved(Metric.DECODE, noisy, 100.0, 100.0, tolerance=0.05)
 
     assert check.outcome is Outcome.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("rounds", [12, 24])
+def test_so_many_times_as_many_rounds_show_that_equal_sides_are_equal(rounds: int) -> None:
+    """Equal sides whose rounds scatter by 12 %: 12 rounds pass seldom; with what they name, four of five comparisons and more pass."""
+    chance = random.Random(7)  # noqa: S311  # a seed, so that a failure can be repeated
+
+    def compared(count: int) -> GuardCheck:
+        ratio = paired_ratio(
+            {key: [1.0] for key in range(count)}, {key: [chance.lognormvariate(0, 0.12)] for key in range(count)}
+        )
+        return check_interleaved(Metric.PREFILL, ratio, 100.0, 100.0, tolerance=0.05)
+
+    few = [compared(rounds) for _ in range(60)]
+    factors = [times_as_many_rounds(check) or 1 for check in few]
+    more = [compared(rounds * round(sum(factors) / len(factors))) for _ in range(60)]
+
+    assert sum(check.outcome is Outcome.PASS for check in few) < 30
+    assert sum(check.outcome is Outcome.PASS for check in more) >= 42  # 80 % of 60 less 1.9 deviations
+
+
+def test_rounds_that_are_enough_need_no_more() -> None:
+    """Calm rounds; and a comparison that has no interval knows nothing of more."""
+    assert times_as_many_rounds(_side_by_side(CALM, CALM)) is None
+    assert times_as_many_rounds(check_interleaved(Metric.DECODE, None, 1.0, 1.0, tolerance=0.05)) is None

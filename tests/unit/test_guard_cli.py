@@ -414,6 +414,7 @@ class FakeBench:
     """Gives two records of one measurement: three rounds, the head so many times as fast."""
 
     requests: ClassVar[dict[str, Any]] = {}
+    how: ClassVar[dict[str, object]] = {}
     head = 1.0
 
     def __init__(self, *_: object, **__: object) -> None:
@@ -426,10 +427,10 @@ class FakeBench:
         pass
 
     def side_by_side(
-        self, requests: dict[str, Any], save: Callable[..., None], *_: object, **__: object
+        self, requests: dict[str, Any], save: Callable[..., None], *_: object, **how: object
     ) -> dict[str, RunRecord]:
         """The records, which are saved as well."""
-        FakeBench.requests = requests
+        FakeBench.requests, FakeBench.how = requests, how
         rounds = {"decode": [[1, 1, 1, 2, 2, 2, 3, 3]], "prefill": [1, 1, 1, 2, 2, 2, 3, 3]}
         told = {"interleaved": {"session": "one", "round_of_row": rounds}}
         records = {
@@ -462,6 +463,27 @@ def test_two_settings_in_turns(
     assert [check["metric"] for check in result.document["checks"]] == ["decode", "prefill"]
     assert result.document["checks"][0]["ratio"] == pytest.approx(head, rel=0.01)
     assert {path.name for path in (tmp_path / "kept").iterdir()} == {"base.json", "head.json"}
+    assert FakeBench.how["most_rounds"] is None  # no budget is stated: as many as are usual
+
+    run("guard", "--interleave", str(path), str(path), "--budget", "5m")
+
+    assert FakeBench.how["budget_s"] == 300
+    assert FakeBench.how["most_rounds"] == 500
+
+
+def test_too_few_rounds_say_how_many_it_takes(run: Callable[..., Result], tmp_path: Path) -> None:
+    """Three rounds that scatter: inconclusive, and a note names the factor and the options."""
+    program = "import pathlib, shutil, sys; out = pathlib.Path(sys.argv[2]); shutil.copy(f'{sys.argv[1]}-{out.stem[-1]}', out)"
+    for side, rates in (("a", (20, 22, 19)), ("b", (23, 20, 21))):
+        for number, rate in enumerate(rates, start=1):
+            saved(tmp_path / f"{side}.json", decode=rate).rename(tmp_path / f"{side}-{number}")
+    sides = (shlex.join([sys.executable, "-c", program, str(tmp_path / side), "{out}"]) for side in ("a", "b"))
+
+    result = run("guard", "--interleave", *sides, "--rounds", "3")
+
+    assert result.code == 3
+    assert "times as many for decode" in result.out
+    assert "--rounds with commands" in result.out
 
 
 def test_a_load_is_held_against_limits_only(run: Callable[..., Result], tmp_path: Path) -> None:

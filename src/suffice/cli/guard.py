@@ -86,7 +86,10 @@ def guard(
     rounds: Annotated[
         int,
         typer.Option(
-            "--rounds", min=3, max=500, help="Of --interleave with commands; files take what --budget allows."
+            "--rounds",
+            min=3,
+            max=500,
+            help="Of --interleave with commands; files take what --budget allows, without one ten.",
         ),
     ] = 12,  # the least number of which one wild round moves neither end of the interval
     budget: options.Budget = None,

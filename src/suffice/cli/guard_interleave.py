@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 BASE, HEAD = "base", "head"
 _MODEL_FLAGS: Final = ("--threads", "--ubatch", "--kv-type", "--flash-attention", "--prompt-tokens", "--depth")
 _GGUF: Final = ".gguf"
+MOST_ROUNDS: Final = 500  # of two files within a stated budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,8 @@ def _of_models(asked: Interleaving, folder: Path, progress: Callable[[str], None
         save_record(record, folder / f"{name}.json")
 
     with Workbench(EngineChoice(name=None, library=None), longest_budget_s=budget_s, shared=True) as bench:
-        records = bench.side_by_side(requests, save, progress, budget_s=budget_s, earlier={})
+        most = None if asked.budget_s is None else MOST_ROUNDS
+        records = bench.side_by_side(requests, save, progress, budget_s=budget_s, earlier={}, most_rounds=most)
     return _judge_records(records[BASE], records[HEAD], asked)
 
 
@@ -226,12 +228,27 @@ def _result(
         checks = [_blocked(check, obstacle) for check in checks]
     result = result_of(checks, _middle(heads, _decode()), causes_between_sides(comparison))
     busy = sum(record.disturbed is True for record in (*bases, *heads))
-    notes = (
-        (f"{busy} of {len(bases) + len(heads)} records were made on a busy machine, which met both sides",)
-        if busy
-        else ()
-    )
-    return replace(result, comparison=comparison, notes=notes)
+    notes = [f"{busy} of {len(bases) + len(heads)} records were made on a busy machine, which met both sides"]
+    return replace(result, comparison=comparison, notes=(*(notes if busy else ()), *_longer(checks)))
+
+
+def _longer(checks: Sequence[GuardCheck]) -> tuple[str, ...]:
+    """How much more it takes, where the rounds say too little."""
+    from suffice.decide.compare_runs import times_as_many_rounds
+    from suffice.decide.guard_types import Outcome
+
+    needed = {
+        check.metric.value: factor
+        for check in checks
+        if check.outcome is Outcome.INCONCLUSIVE
+        and check.metric
+        and (factor := times_as_many_rounds(check)) is not None
+    }
+    if not needed:
+        return ()
+    told = ", ".join(f"about {factor:.0f} times as many for {name}" for name, factor in needed.items())
+    options = "--budget with files, --rounds with commands; --compare names what is judged"
+    return (f"two equal sides would be shown to be so, four times of five, with more rounds: {told} ({options})",)
 
 
 def _decode() -> Metric:

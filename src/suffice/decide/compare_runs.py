@@ -16,6 +16,7 @@ from suffice.decide.guard_limits import doubt_of, figure_text
 from suffice.decide.guard_types import COMPARED, CheckKind, GuardCheck, Metric, Outcome
 from suffice.stats.estimate import Estimate, Interval
 from suffice.stats.ratio import (
+    Better,
     Change,
     Tolerance,
     judge_change,
@@ -256,6 +257,24 @@ def _has_more_slow(even: EvenSteps) -> bool:
 def _smallest(used: Sequence[Estimate], tolerance: Tolerance) -> float | None:
     changes = [smallest_change(one, tolerance) for one in used]
     return max((one for one in changes if one is not None), default=None)
+
+
+def times_as_many_rounds(check: GuardCheck) -> int | None:
+    """How many times as many rounds would show two equal sides to be within the tolerance in four of five comparisons; None: these are enough, or it is not known.
+
+    The half width of an interval falls with the root of the number of rounds. What :func:`~suffice.stats.ratio.smallest_change` needs beyond the tolerance is what a side
+    that is equal may lose of it.
+    """
+    if check.smallest_detectable_change is None or check.tolerance is None:
+        return None
+    limit, smallest = 1 - check.tolerance, 1 - check.smallest_detectable_change
+    if check.metric is not None and check.metric.better is Better.LOWER:
+        limit, smallest = 1 + check.tolerance, 1 + check.smallest_detectable_change
+    if smallest <= 0:
+        return None
+    share = math.log(smallest / limit) / math.log(limit)
+    needed = math.ceil(share**2)
+    return needed if needed > 1 else None
 
 
 def _words(found: _Ratio, counted: Estimate | None, tolerance: Tolerance, outcome: Outcome, kind: CheckKind) -> str:

@@ -170,7 +170,9 @@ class SlotsEngine(Engine):
         if self._free and self._source.next_s < self._now + seconds:
             return False
         self._reading[slot] = prompt
-        self._token_seconds += token_seconds - prompt / 2 * seconds  # of which the mean depth is no half, where chunks differ
+        self._token_seconds += (
+            token_seconds - prompt / 2 * seconds
+        )  # of which the mean depth is no half, where chunks differ
         self._pass_time(seconds, steps, prompt)
         self._begin_answers()
         return True

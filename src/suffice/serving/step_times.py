@@ -24,7 +24,9 @@ _FIRST_ROW_TOKENS: Final = 2048
 _TABLE_TOKENS: Final = 2**16  # deeper sums are computed: a table of a prompt of 10^9 tokens would fill the memory
 _DEEPEST_OCTAVE: Final = 62
 _MOST_KNOWN_PASSES: Final = 200_000  # of one run
-_KNOWN_CURVES: Final = 16  # of which tables are kept for the next run: some 30 MB, were all of them asked for everything that is kept
+_KNOWN_CURVES: Final = (
+    16  # of which tables are kept for the next run: some 30 MB, were all of them asked for everything that is kept
+)
 _KEPT_TOKENS: Final = 4096
 _MOST_KEPT_PASSES: Final = 10_000
 

@@ -249,8 +249,8 @@ def _between_disturbances(repetitions: Sequence[Repetition], total_s: float) -> 
 
 def _are_slower(marked: Sequence[Repetition], others: Sequence[Repetition]) -> bool:
     """Whether repetitions beside slow readings are shown to be slower than the others, and not only the readings: these last milliseconds, and chance hits them as well."""
-    rates = [[_rate(one.seen_quiet, 1.0) for one in group] for group in (others, marked)]
-    ratio = shift_ratio(*rates, level=_SLOWER_LEVEL)
+    usual, beside = ([_rate(one.seen_quiet, 1.0) for one in group] for group in (others, marked))
+    ratio = shift_ratio(usual, beside, level=_SLOWER_LEVEL)
     if ratio is None or ratio.interval is None:
         return False
     return ratio.point < 1 - LEAST_EFFECT and ratio.interval.high < 1
