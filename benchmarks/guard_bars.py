@@ -37,7 +37,7 @@ from suffice.decide.paired_speed import even_steps
 from suffice.measure.clock import RealClock
 from suffice.measure.engine.client import find_engine
 from suffice.measure.engine.seam import EngineSettings
-from suffice.measure.interleaved import take_turns
+from suffice.measure.rounds import take_turns
 from suffice.measure.series import DecodeAt, Part, SeriesRunner, SeriesState, ThreadChoice, warm_up
 from suffice.stats.rounds import paired_ratio
 from suffice.stats.stopping import StoppingRule

@@ -26,7 +26,8 @@ from suffice.measure.engine.blocks import EngineBlocks
 from suffice.measure.engine.client import find_engine
 from suffice.measure.engine.seam import EngineSettings
 from suffice.measure.machine import RealMachine
-from suffice.measure.slice_run import ENOUGH_TO_EMPTY, LEAST_SLICES_BYTES, MODEL_SHARE, may_be_cached
+from suffice.measure.shape_run import LEAST_SLICES_BYTES, MODEL_SHARE
+from suffice.measure.slice_run import ENOUGH_TO_EMPTY, may_be_cached
 from suffice.measure.slice_series import SINGLE_TURNS, STEPS_PER_TURN, WAKING_STEPS
 from suffice.model.blueprint import blueprint_header
 from suffice.model.extrapolation import extrapolate

@@ -14,7 +14,8 @@ from suffice.errors import ModelFileError, OutputError, RecordError, UsageError
 from suffice.loaders.shape_model import ShapeModel
 from suffice.measure.engine.fake import FakeBehaviour
 from suffice.measure.request import RunRequest, SliceChoice
-from suffice.measure.slice_run import run_shape, shortening_words
+from suffice.measure.shape_run import run_shape
+from suffice.measure.slice_run import shortening_words
 from suffice.model.slice_plan import plan_again
 from suffice.records.store import record_from
 

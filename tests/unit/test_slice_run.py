@@ -20,7 +20,8 @@ from suffice.loaders.shape_model import ShapeModel
 from suffice.measure.engine.fake import FakeBehaviour
 from suffice.measure.fake_machine import FakeMachine
 from suffice.measure.request import RunRequest, SliceChoice
-from suffice.measure.slice_run import ENOUGH_TO_EMPTY, UNCACHED_MULTIPLE, run_shape
+from suffice.measure.shape_run import run_shape
+from suffice.measure.slice_run import ENOUGH_TO_EMPTY, UNCACHED_MULTIPLE
 from suffice.measure.slice_series import DRIFT_TOKENS, STEPS_PER_TURN, WAKING_STEPS
 from suffice.model.demand import single_stream_need
 from suffice.model.shape import shape_from_header

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -20,8 +20,9 @@ from suffice.measure.base_run import BANDWIDTH_SHARE, MAX_BANDWIDTH_BUDGET_S
 from suffice.measure.file_run import affordable_lengths, shortening_warnings
 from suffice.measure.interleaved_request import begun_of, check_finished, check_requests, file_of, named
 from suffice.measure.numa import pinned_to
+from suffice.measure.rounds import Stage, sittings_of, take_turns
 from suffice.measure.series import DEEP_SHARE, Part, SeriesPlan, steps_per_repetition
-from suffice.measure.shared_machine import SharedMachine
+from suffice.measure.shared_machine import OneReading
 from suffice.measure.turn import Common, Company, Turn
 from suffice.measure.watch import Watch
 from suffice.stats.rounds import LEAST_ROUNDS, balanced_order
@@ -29,22 +30,19 @@ from suffice.stats.stopping import StopReason
 from suffice.units import format_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from suffice.measure.base_run import Surroundings
     from suffice.measure.file_run import Lengths
-    from suffice.measure.machine import Machine
     from suffice.measure.observer import Observer
     from suffice.measure.request import RunRequest
-    from suffice.records.schema import BandwidthRecord, RunRecord
+    from suffice.records.schema import RunRecord
 
 # Student's factor for ten ratios is 2.26, that for any number of them 1.96: more rounds narrow an interval by their number only.
 DEFAULT_ROUNDS: Final = 10
 # A model that must be loaded for its turn makes so many repetitions of it: loading may take longer than all of them.
 REOPENED_REPETITIONS: Final = 3
-# Of the budget, what loading all models once more for each stage may take. Where it would take more they are loaded once, and a warning says what that costs.
-MAX_RELOADING_SHARE: Final = 0.25
 # A model's piece of a round: as short as can be against neighbours who come and go, long against what changing turns takes (a millisecond). Of ten rounds of the same
 # thing twice, 64 steps each, the ratio of a round scattered by 11 % in turns of 64 steps, by 3 % in turns of four (30 ms) (benchmarks/guard_bars.py).
 PIECE_S: Final = 0.03
@@ -58,17 +56,6 @@ OPENED_ONCE: Final = (
     "the models were loaded once only, since the budget was too little to load them again in the opposite order: where a process lies in memory, and "
     "which one was opened first, makes it up to 3 % faster or slower"
 )
-_OVER: Final = object()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stage:
-    """What is repeated in the same rounds: until there are ``rounds``, or, with ``least`` of them, a share of the budget is over."""
-
-    parts: tuple[Part, ...]
-    rounds: int
-    until: float = 1.0
-    least: int = LEAST_ROUNDS
 
 
 def measure_interleaved(
@@ -112,35 +99,6 @@ def measure_interleaved(
             check_finished(requests, earlier, around)
             return {name: earlier[name] for name in requests}
         return _SideBySide(requests, around, begun, budget_s=budget_s, rounds=rounds, save=save).run(stack)
-
-
-class OneReading(SharedMachine):
-    """A machine whose bandwidth is read once before and once after, for all that are measured side by side."""
-
-    def __init__(self, machine: Machine, *, budget_s: float) -> None:
-        super().__init__(machine)
-        self._budget_s = budget_s
-        self._before: BandwidthRecord | None = None
-        self._after: list[BandwidthRecord | None] = []
-        self._of_size: dict[int, BandwidthRecord | None] = {}
-
-    def bandwidth(self, *, budget_s: float, progress: Callable[[str], None] | None = None) -> BandwidthRecord:
-        """As read the first time; it took the budget of all of them, not that of one."""
-        if self._before is None:
-            self._before = super().bandwidth(budget_s=max(budget_s, self._budget_s), progress=progress)
-        return self._before
-
-    def bandwidth_again(self, first: BandwidthRecord) -> BandwidthRecord | None:
-        """As read the first time that it was asked for."""
-        if not self._after:
-            self._after.append(super().bandwidth_again(first))
-        return self._after[0]
-
-    def cache_bandwidth(self, working_set_bytes: int, *, budget_s: float) -> BandwidthRecord | None:
-        """As read the first time for a model of that size."""
-        if working_set_bytes not in self._of_size:
-            self._of_size[working_set_bytes] = super().cache_bandwidth(working_set_bytes, budget_s=budget_s)
-        return self._of_size[working_set_bytes]
 
 
 class _SideBySide:
@@ -277,22 +235,22 @@ class _SideBySide:
 
     # -- rounds -------------------------------------------------------------------------------------------------------
 
-    def _stages(self, *, together: bool) -> list[_Stage]:
+    def _stages(self, *, together: bool) -> list[Stage]:
         """What is repeated in the same rounds, one stage after the other.
 
         A deep cache stays filled as long as nothing else is evaluated, so its rounds are made before those of the prompt.
         """
         if self._plan.depth <= self._plan.prompt_tokens:
-            return [_Stage(parts=(Part.SHALLOW,), rounds=self._rounds)]
+            return [Stage(parts=(Part.SHALLOW,), rounds=self._rounds)]
         if together:
-            deep = _Stage(parts=(Part.DEEP,), rounds=self._rounds, until=DEEP_SHARE)
-            return [deep, _Stage(parts=(Part.SHALLOW,), rounds=self._rounds)]
-        return [_Stage(parts=(Part.DEEP, Part.SHALLOW), rounds=self._rounds)]
+            deep = Stage(parts=(Part.DEEP,), rounds=self._rounds, until=DEEP_SHARE)
+            return [deep, Stage(parts=(Part.SHALLOW,), rounds=self._rounds)]
+        return [Stage(parts=(Part.DEEP, Part.SHALLOW), rounds=self._rounds)]
 
     def _sit_together(self, able: Sequence[Turn], started_s: float) -> None:
-        """All stages with all sessions open, which are closed and opened in the opposite order where :func:`_sittings` says so."""
+        """All stages with all sessions open, which are closed and opened in the opposite order where :func:`~suffice.measure.rounds.sittings_of` says so."""
         loads_s = sum(turn.reopen_s for turn in able)
-        sittings = _sittings(self._stages(together=True), loads_s, self._plan.budget_s)
+        sittings = sittings_of(self._stages(together=True), loads_s, self._plan.budget_s)
         is_reversed = was_reversed = False
         for number, stages in enumerate(sittings):
             if number and not any(self._is_due(able, stage, started_s) for stage in stages):
@@ -312,14 +270,14 @@ class _SideBySide:
             for turn in able:
                 turn.opened_once = True
 
-    def _is_due(self, able: Sequence[Turn], stage: _Stage, started_s: float, round_s: float = 0.0) -> bool:
+    def _is_due(self, able: Sequence[Turn], stage: Stage, started_s: float, round_s: float = 0.0) -> bool:
         """Whether another round of a stage is to be made, which takes about ``round_s``."""
         done = self._done(able, stage)
         is_over = self._clock.now_s() - started_s + round_s > stage.until * self._plan.budget_s
         return done < stage.rounds and not (done >= stage.least and is_over)
 
     @staticmethod
-    def _done(able: Sequence[Turn], stage: _Stage) -> int:
+    def _done(able: Sequence[Turn], stage: Stage) -> int:
         return len(set.intersection(*(turn.rounds_of(stage.parts) for turn in able)))
 
     def _reopen(self, able: Sequence[Turn]) -> None:
@@ -337,7 +295,7 @@ class _SideBySide:
         observer = self._machine.observer([turn.pid for turn in able], max(turn.threads for turn in able))
         return nullcontext() if observer is None else observer
 
-    def _repeat(self, able: Sequence[Turn], stage: _Stage, started_s: float, *, together: bool) -> None:
+    def _repeat(self, able: Sequence[Turn], stage: Stage, started_s: float, *, together: bool) -> None:
         round_s, has_filled = 0.0, False
         while self._is_due(able, stage, started_s, round_s):
             before_s = self._clock.now_s()
@@ -370,45 +328,6 @@ class _SideBySide:
                 for _ in turn.pieces(parts, number, REOPENED_REPETITIONS):
                     pass
             turn.close()
-
-
-def _sittings(stages: Sequence[_Stage], loads_s: float, budget_s: float) -> list[list[_Stage]]:
-    """What is repeated between two loads of all: each stage half before one and half behind it, where loading is worth it.
-
-    Where its memory lies makes a process up to a few percent faster or slower for as long as it lives, and the one that is opened first
-    tends to be the slower one.
-    """
-    if loads_s * len(stages) > MAX_RELOADING_SHARE * budget_s:
-        return [list(stages)]
-    found: list[list[_Stage]] = [[]]
-    begin = 0.0
-    for stage in stages:
-        half = replace(stage, rounds=-(-stage.rounds // 2), until=(begin + stage.until) / 2, least=-(-stage.least // 2))
-        found[-1].append(half)
-        found.append([stage])
-        begin = stage.until
-    return found
-
-
-def take_turns(pieces: Mapping[str, Iterator[None]], number: int) -> None:
-    """A round of all: the first piece of each, the second of each and so on, in an order that is balanced as that of rounds is.
-
-    Args:
-        pieces: of each, by its name.
-        number: of the round, from 0, which begins with another one than the round before.
-
-    Raises:
-        EngineError, UsageError: whatever a piece raises, with the name.
-    """
-    names, left = list(pieces), dict(pieces)
-    passes = number
-    while left:
-        for place in balanced_order(len(names), passes):
-            name = names[place]
-            with named(name):
-                if name in left and next(left[name], _OVER) is _OVER:
-                    del left[name]
-        passes += 1
 
 
 def _tell(progress: Callable[[str], None], name: str, step: str) -> None:

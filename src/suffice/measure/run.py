@@ -9,7 +9,7 @@ from suffice.measure.base_run import Surroundings
 from suffice.measure.file_run import FileRun
 from suffice.measure.numa import pinned_to
 from suffice.measure.request import RunRequest
-from suffice.measure.slice_run import run_shape
+from suffice.measure.shape_run import run_shape
 
 if TYPE_CHECKING:
     from suffice.records.schema import RunRecord

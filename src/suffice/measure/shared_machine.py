@@ -61,3 +61,32 @@ class SharedMachine:
     def cache_evictor(self) -> Callable[[], None] | None:
         """See :class:`~suffice.measure.machine.Machine`."""
         return self._machine.cache_evictor()
+
+
+class OneReading(SharedMachine):
+    """A machine whose bandwidth is read once before and once after, for all that are measured side by side."""
+
+    def __init__(self, machine: Machine, *, budget_s: float) -> None:
+        super().__init__(machine)
+        self._budget_s = budget_s
+        self._before: BandwidthRecord | None = None
+        self._after: list[BandwidthRecord | None] = []
+        self._of_size: dict[int, BandwidthRecord | None] = {}
+
+    def bandwidth(self, *, budget_s: float, progress: Callable[[str], None] | None = None) -> BandwidthRecord:
+        """As read the first time; it took the budget of all of them, not that of one."""
+        if self._before is None:
+            self._before = super().bandwidth(budget_s=max(budget_s, self._budget_s), progress=progress)
+        return self._before
+
+    def bandwidth_again(self, first: BandwidthRecord) -> BandwidthRecord | None:
+        """As read the first time that it was asked for."""
+        if not self._after:
+            self._after.append(super().bandwidth_again(first))
+        return self._after[0]
+
+    def cache_bandwidth(self, working_set_bytes: int, *, budget_s: float) -> BandwidthRecord | None:
+        """As read the first time for a model of that size."""
+        if working_set_bytes not in self._of_size:
+            self._of_size[working_set_bytes] = super().cache_bandwidth(working_set_bytes, budget_s=budget_s)
+        return self._of_size[working_set_bytes]

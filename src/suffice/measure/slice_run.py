@@ -1,4 +1,4 @@
-"""A run of a model that nobody has downloaded: slices of it are written, run in turns, and extrapolated to all layers."""
+"""Slices of a model are written, run in turns, and extrapolated to all layers."""
 
 from __future__ import annotations
 
@@ -10,24 +10,19 @@ from typing import TYPE_CHECKING, Any, Final
 from suffice.decide.quiet import with_quiet
 from suffice.errors import UsageError
 from suffice.measure.attention import PLAIN_CACHE_TYPES, AttentionProbe, probe_depth, try_both
-from suffice.measure.base_run import CACHE_MULTIPLE, Run, Surroundings, context_to_open
+from suffice.measure.base_run import Run, Surroundings, context_to_open
 from suffice.measure.expert_count import count_experts
-from suffice.measure.file_run import FileRun
-from suffice.measure.numa import facts_on
-from suffice.measure.request import RunRequest, SliceChoice
 from suffice.measure.run_record import device_fields, settings_record
-from suffice.measure.series import DecodeAt, SeriesPlan, ThreadChoice, shortened, sweep_threads, warm_up
-from suffice.measure.service_plan import PassKind
+from suffice.measure.series import SeriesPlan, ThreadChoice, shortened, sweep_threads, warm_up
 from suffice.measure.service_run import ServiceJob, WholeModel, estimate_speed
 from suffice.measure.slice_record import blank_extrapolation, earlier_slices, extrapolated
-from suffice.measure.slice_series import SliceModel, SliceRunner, SliceState
-from suffice.model.extrapolation import LEAST_SLICES, RESIDUAL_TOLERANCE
-from suffice.model.layer_work import decode_work, prefill_work
+from suffice.measure.slice_series import SliceRunner, SliceState
+from suffice.measure.slice_work import SliceWork
+from suffice.model.extrapolation import RESIDUAL_TOLERANCE
 from suffice.model.shape import shape_from_header
-from suffice.model.slice_plan import plan_again, plan_slices
-from suffice.model.slices import SliceDesign, design_bytes, whole_model
+from suffice.model.slices import SliceDesign, design_bytes
 from suffice.stats.intervals import median
-from suffice.units import GIB, MIB, format_memory
+from suffice.units import format_memory
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -35,20 +30,10 @@ if TYPE_CHECKING:
 
     from suffice.loaders.shape_model import ShapeModel
     from suffice.measure.engine.seam import EngineSettings, Session
+    from suffice.measure.request import RunRequest
     from suffice.measure.series import WarmUp
-    from suffice.measure.service_plan import PassPoint
     from suffice.records.schema import RunRecord
 
-# What all open slices may take together: a ninth of the model, but not less and not more than this.
-LEAST_SLICES_BYTES: Final = 195 * GIB // 100
-MOST_SLICES_BYTES: Final = 46 * GIB // 10
-MODEL_SHARE: Final = 9
-MEMORY_SHARE: Final = 0.7
-# Buffers and the process of each session beside its weights.
-SESSION_BYTES: Final = 96 * MIB
-# A model so small is written whole: its slices would stay in caches that the whole does not fit in, or the other way round.
-WHOLE_LEAST_BYTES: Final = 256 * MIB
-WHOLE_MOST_BYTES: Final = 3 * GIB // 2
 SWEEP_SHARE: Final = 0.15
 PROMPT_SHARE: Final = 0.4  # of the time for repetitions, for those of the prompt
 DEPTH_SHARE: Final = 0.3  # and for filling the caches once
@@ -59,70 +44,8 @@ LEAST_LEFT_SHARE: Final = 0.5  # of the budget for repetitions, whatever was spe
 WANTED_PROMPT_REPETITIONS: Final = 3
 # Slices of once to three times the cache still came out 2 to 6 % too fast for all layers: a part of them was read from it.
 UNCACHED_MULTIPLE: Final = 4
-# Chunks up to this many tokens wait for the weights as a decode step does; kinds of layers then differ by their bytes.
-READING_CHUNK: Final = 8
 ENOUGH_TO_EMPTY: Final = 2.5  # caches that the other slices read between two steps of one
 EXPERTS_TOLERANCE: Final = 0.15  # random routing that differs more from an even one is said
-
-
-def run_shape(request: RunRequest, model: ShapeModel, around: Surroundings, earlier: RunRecord | None) -> RunRecord:
-    """Measure a model without a file: small ones as a whole stand-in of random weights, others in slices.
-
-    Raises:
-        UsageError: settings that slices cannot have, or too little memory even for them.
-        ModelFileError: the engine cannot run this architecture in slices.
-        OutputError: they cannot be written.
-    """
-    if around.slices is None:
-        raise UsageError(f"{model.reference}: is not a file, and nothing is here to write slices with")
-    if request.prompt is not None:
-        raise UsageError(
-            "--prompt needs the model's own vocabulary, which a stand-in does not have; give its GGUF file"
-        )
-    facts = facts_on(around.machine.facts(), request.nodes)
-    if _takes_whole(request.slices, model, facts.llc_bytes):
-        design = whole_model(model.header)
-        around.progress("writing a stand-in of the whole model")
-        path = around.slices.obtain(design.slice_header(design.plans[0]), progress=around.progress)
-        return StandInRun(request, around, earlier, path).execute()
-    if 0 < request.n_gpu_layers < model.shape.n_layer:
-        raise UsageError(
-            f"--gpu-layers {request.n_gpu_layers}: slices cannot tell how a part of the {model.shape.n_layer} layers on a GPU would run; "
-            "give all of them or none"
-        )
-    design = _design(model, facts.memory_usable_bytes, earlier)
-    needed = design_bytes(design) + len(design.plans) * SESSION_BYTES
-    if needed > facts.memory_usable_bytes:
-        raise UsageError(
-            f"{model.reference}: even its slices need {format_memory(needed)} of memory, and "
-            f"{format_memory(facts.memory_usable_bytes)} can be used; `suffice ceiling` needs none"
-        )
-    return SliceRun(request, around, earlier, model, design).execute()
-
-
-def _takes_whole(choice: SliceChoice, model: ShapeModel, llc_bytes: int | None) -> bool:
-    if choice is not SliceChoice.AUTO:
-        return choice is SliceChoice.WHOLE
-    if model.shape.n_layer < LEAST_SLICES:
-        return True
-    limit = min(max(CACHE_MULTIPLE * (llc_bytes or 0), WHOLE_LEAST_BYTES), WHOLE_MOST_BYTES)
-    return model.header.tensor_bytes <= limit
-
-
-def _design(model: ShapeModel, usable_bytes: int, earlier: RunRecord | None) -> SliceDesign:
-    """Slices by what is free now; those of an interrupted run, however much was free then."""
-    extrapolation = None if earlier is None else earlier.measurement.extrapolation
-    if extrapolation is not None and extrapolation.slices:
-        return plan_again(model.header, [(one.layers, one.n_vocab) for one in extrapolation.slices])
-    wanted = min(max(model.header.tensor_bytes // MODEL_SHARE, LEAST_SLICES_BYTES), MOST_SLICES_BYTES)
-    return plan_slices(model.header, min(wanted, round(MEMORY_SHARE * usable_bytes)))
-
-
-class StandInRun(FileRun):
-    """A run of a whole model of random weights in place of the one that is not here."""
-
-    def _blank(self) -> RunRecord:
-        return replace(super()._blank(), basis="extrapolated")
 
 
 def shortening_words(what: str, asked: int, taken: int, needed_s: float, budget_s: float) -> str:
@@ -147,6 +70,7 @@ class SliceRun(Run):
         design: SliceDesign,
     ) -> None:
         self._model, self._design = model, design
+        self._work = SliceWork(design=design, shape=model.shape, request=request)
         self._sessions: list[Session] = []
         self._flash_attention = request.flash_attention
         super().__init__(request, around, earlier)
@@ -300,7 +224,7 @@ class SliceRun(Run):
     def _repeat(self, threads: ThreadChoice, paths: list[Path]) -> None:
         token_s = sum(warm_up(session).prefill_token_s for session in self._sessions)
         plan = self._plan(token_s)
-        model = self._slice_model(plan)
+        model = self._work.series_model(plan)
         state = earlier_slices(self._earlier, threads, plan.prompt_tokens, len(self._sessions))
         contention = self._around.machine.contention(max(threads.decode, threads.prefill))
         contention.start()
@@ -359,52 +283,16 @@ class SliceRun(Run):
             budget_s=self._service_budget_s(),
             threads=threads,
             open_sessions=open_sessions,
-            fits=self._holds,
+            fits=partial(self._work.fits, usable_bytes=self._facts.memory_usable_bytes),
             n_sessions=len(paths),
             instances=self._request.instances,
             whole=WholeModel(
                 counts=tuple(self._design.counts(one) for one in self._design.plans),
                 full_counts=self._design.full_counts,
-                work=self._pass_work,
+                work=self._work.of_pass,
             ),
             earlier=None if self._earlier is None else self._earlier.measurement.service,
             **emptying,
-        )
-
-    def _pass_work(self, point: PassPoint) -> tuple[float, ...]:
-        """Work of one layer of each kind: small chunks read more than they multiply, as decode steps do."""
-        design, shape, request = self._design, self._model.shape, self._request
-        if point.kind is PassKind.DECODE or point.size <= READING_CHUNK:
-            return decode_work(
-                design, shape, point.depth, batch=point.size, type_k=request.type_k, type_v=request.type_v
-            )
-        # Multiplications per token of a prompt that ends behind the chunk, less those of its beginning in the cache.
-        end = point.depth + point.size
-        until_end, until_start = prefill_work(design, shape, end), prefill_work(design, shape, max(point.depth, 1))
-        return tuple(
-            (whole * end - before * point.depth) / point.size
-            for whole, before in zip(until_end, until_start, strict=True)
-        )
-
-    def _holds(self, sequences: int, context: int) -> bool:
-        """Whether the slices and so many caches of their layers fit in the usable memory."""
-        shape, request, design = self._model.shape, self._request, self._design
-        kv = shape.kv_cache_bytes(context, request.type_k, request.type_v, sequences=sequences) or 0.0
-        share = sum(len(plan.layers) for plan in design.plans) / shape.n_layer
-        needed = design_bytes(design) + len(design.plans) * SESSION_BYTES + kv * share
-        return needed <= self._facts.memory_usable_bytes
-
-    def _slice_model(self, plan: SeriesPlan) -> SliceModel:
-        request, design, shape = self._request, self._design, self._model.shape
-
-        def work(at: DecodeAt) -> tuple[float, ...]:
-            return decode_work(design, shape, at.depth, batch=at.batch, type_k=request.type_k, type_v=request.type_v)
-
-        return SliceModel(
-            counts=tuple(design.counts(slice_plan) for slice_plan in design.plans),
-            full_counts=design.full_counts,
-            decode_work=work,
-            prefill_work=prefill_work(design, shape, plan.prompt_tokens),
         )
 
     def _emptying(self) -> dict[str, Any]:
