@@ -57,10 +57,10 @@ def test_more_users_send_more_and_slower_answers_let_them_send_less(
 ) -> None:
     """What they can send stays possible with more of them or with faster answers."""
     demand = replace(CHAT, requests_per_second=None, concurrent_users=users)
-    volume = volume_of(demand, daily)
+    volume = volume_of(replace(demand, volume_per_day=daily))
     if asks_too_often(demand, volume, request_s) is None:
         assert asks_too_often(demand, volume, request_s / more) is None
         assert asks_too_often(replace(demand, concurrent_users=users + 1), volume, request_s) is None
     else:
         assert asks_too_often(demand, volume, request_s * more) is not None
-        assert asks_too_often(demand, volume_of(demand, daily * more), request_s) is not None
+        assert asks_too_often(demand, volume_of(replace(demand, volume_per_day=daily * more)), request_s) is not None

@@ -70,6 +70,18 @@ def test_a_load_no_heavier_that_failed_is_not_enough(level: float) -> None:
     assert verdict(rate_demand(), load(level, ttft_s=2)).verdict == words.GPU
 
 
+def test_what_the_prebuilt_engine_failed_is_no_gpu() -> None:
+    """Its figures are lower bounds: what it holds holds, and what it fails another build may hold, which the reason says."""
+    failed = replace(load(4, ttft_s=2), of_prebuilt=True)
+    found = verdict(rate_demand(), failed)
+
+    assert found.verdict == words.UNDECIDED
+    assert (
+        "a build for this CPU may hold what it failed" in found.reason or "built for this CPU may hold" in found.reason
+    )
+    assert verdict(rate_demand(), replace(load(6), of_prebuilt=True)).verdict == words.CPU
+
+
 def test_a_heavier_load_that_failed_leaves_it_open() -> None:
     """The demanded load lies below, and might hold."""
     assert verdict(rate_demand(), load(8, ttft_s=2)).grade is Grade.OPEN

@@ -77,5 +77,7 @@ def test_depth_and_context_of_a_request() -> None:
 
 
 def test_a_rate_over_a_day() -> None:
-    """One request in ten seconds is 8640 a day."""
+    """One request in ten seconds is 8640 a day; a stated volume of the day comes first, also beside users."""
     assert Demand(kind=DemandKind.BATCH, requests_per_second=0.1).requests_per_day == pytest.approx(8640)
+    assert Demand(kind=INTERACTIVE, requests_per_second=0.1, volume_per_day=2000).requests_per_day == 2000
+    assert Demand(kind=INTERACTIVE, concurrent_users=4, volume_per_day=2000).requests_per_day == 2000

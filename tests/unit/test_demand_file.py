@@ -131,6 +131,18 @@ def test_short_names_are_understood() -> None:
         ("tpot_s = 1\ninteractive_share = 1", "interactive_share"),
         ("tpot_s = 1\ninteractive_share = 0.0", "interactive_share"),
         ("prompt_tokens = 4000\noutput_tokens = 200\ncontext = 4096\ntpot_s = 1", "contradictory"),
+        (
+            "prompt_tokens = 9\noutput_tokens = 9\nrequests_per_hour = 10\nrequests_per_day = 90\ntpot_s = 1",
+            "'volume_per_day'",
+        ),
+        (
+            "prompt_tokens = 9\noutput_tokens = 9\nrequests_per_hour = 10\nvolume_per_day = 241\ntpot_s = 1",
+            "contradictory",
+        ),
+        (
+            "prompt_tokens = 9\noutput_tokens = 9\nrequests_per_day = 10\nvolume_per_day = 9\ntpot_s = 1",
+            "'requests_per_day' is the volume",
+        ),
     ],
 )
 def test_wrong_demands_name_the_field(body: str, words: str) -> None:

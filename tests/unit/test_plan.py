@@ -238,11 +238,33 @@ def test_curves_of_users_take_more_machines_for_more_users() -> None:
 def test_users_alone_are_no_volume() -> None:
     """An API then has no bill and says what would give one; with a stated volume it has."""
     users = replace(CHAT, requests_per_second=None, concurrent_users=2)
-    without, stated = make_plan(request(users)), make_plan(request(users, requests_per_day=1440.0))
+    without, stated = make_plan(request(users)), make_plan(request(replace(users, volume_per_day=1440.0)))
 
     assert next(one for one in without.options if one.kind is OptionKind.API).cost is None
     assert any("users are no volume" in note for note in without.notes)
     assert next(one for one in stated.options if one.kind is OptionKind.API).cost is not None
+
+
+def test_the_volume_of_a_day_is_billed_and_the_rate_of_the_busiest_hour_is_carried() -> None:
+    """A fifth of what the rate makes all day: machines and their number stay, the API costs a fifth, and what a machine costs by the token is five times as much."""
+    peak = make_plan(request(CHAT))
+    daily = CHAT.requests_per_day
+    assert daily is not None
+    real = make_plan(request(replace(CHAT, volume_per_day=daily / 5)))
+
+    def bills(plan: Plan, kind: OptionKind) -> dict[str, float]:
+        return {one.name: one.cost.amount for one in plan.options if one.kind is kind and one.cost is not None}
+
+    assert bills(real, OptionKind.API) == pytest.approx({k: v / 5 for k, v in bills(peak, OptionKind.API).items()})
+    assert bills(real, OptionKind.GPU) == bills(peak, OptionKind.GPU)
+    token = {one.name: one.cost_per_million for one in peak.options if one.kind is OptionKind.GPU and one.is_enough}
+    assert token
+    for one in real.options:
+        if one.name in token and (before := token[one.name]) is not None:
+            assert one.cost_per_million is not None
+            assert one.cost_per_million.point == pytest.approx(5 * before.point)
+    assert any("is billed all day" in note for note in peak.notes)
+    assert not any("is billed all day" in note for note in real.notes)
 
 
 def test_of_machines_that_compute_alike_only_the_cheapest_is_looked_at() -> None:

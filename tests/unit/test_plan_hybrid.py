@@ -42,6 +42,15 @@ def test_the_rest_has_its_window() -> None:
     assert parts.rest_hours == pytest.approx(730 / 3)
 
 
+def test_the_rest_of_a_day_is_its_volume_and_not_the_rate_of_the_busiest_hour() -> None:
+    """0.1 requests/s in the busiest hour, a quarter of that over the day: a fifth of the former waits, four fifths of the latter are worked off, and all may come at once."""
+    parts = parts_of(mixed_demand(volume_per_day=0.025 * 86400, margin=1.5))
+
+    assert parts is not None
+    assert (parts.waiting_per_s, parts.rest_per_s) == pytest.approx((0.02, 0.02))
+    assert parts.all_wanted_per_s == pytest.approx(0.15)
+
+
 @pytest.mark.parametrize(
     "demand",
     [

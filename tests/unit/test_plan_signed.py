@@ -120,7 +120,7 @@ def test_machines_that_are_too_few_at_the_fast_end_are_billed_as_many_as_are_tri
 
 def test_more_requests_than_users_can_send_have_no_price_by_the_token() -> None:
     """Two users who wait for each answer send no million requests a day, so that no machine answers them."""
-    plausible, absurd = (make_plan(request(USERS, requests_per_day=many)) for many in (1440.0, 1e6))
+    plausible, absurd = (make_plan(request(replace(USERS, volume_per_day=many))) for many in (1440.0, 1e6))
 
     for one in rented(plausible.options):
         if one.is_enough:
@@ -138,7 +138,7 @@ def test_more_requests_than_users_can_send_have_no_price_by_the_token() -> None:
 
 def test_users_send_at_most_one_request_in_the_time_of_one() -> None:
     """Two users, 20 s a request: 8,640 a day."""
-    below, above = (volume_of(USERS, many) for many in (8640.0, 8641.0))
+    below, above = (volume_of(replace(USERS, volume_per_day=many)) for many in (8640.0, 8641.0))
 
     assert asks_too_often(USERS, below, 20.0) is None
     assert "8,640 requests a day" in (asks_too_often(USERS, above, 20.0) or "")

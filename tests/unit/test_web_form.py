@@ -57,6 +57,19 @@ def test_a_file_survives_the_way_through_the_form() -> None:
     assert found.kept == {}
 
 
+def test_the_volume_of_a_day_survives_beside_the_rate_of_the_busiest_hour() -> None:
+    """A field of its own, beside the rate and its period."""
+    text = '[demand]\nkind = "interactive"\nprompt_tokens = 9\noutput_tokens = 9\nrequests_per_hour = 90\nvolume_per_day = 700\ntpot_s = 1\n'
+    found = opened(text, source="demand.toml")
+
+    assert (found.form["rate"], found.form["rate_per"], found.form["volume_per_day"]) == (
+        "90",
+        "requests_per_hour",
+        "700",
+    )
+    assert parse_demand(demand_toml(found.form, found.kept, found.model)).requests_per_day == 700
+
+
 def test_keys_without_a_field_are_kept() -> None:
     """A demand of images keeps them, although no field shows them."""
     text = FILE + "images_per_request = 1\nimage_tokens = 256\nimage_encoder_gflop = 10\n"

@@ -45,7 +45,9 @@ def ceiling(
     ] = None,
     depth: Annotated[int, typer.Option("--depth", min=0, help="Tokens in the cache while decoding.")] = 0,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Sequences that decode together.")] = 1,
-    prompt_tokens: Annotated[int, typer.Option("--prompt-tokens", min=1)] = _DEFAULT_PROMPT_TOKENS,
+    prompt_tokens: Annotated[
+        int, typer.Option("--prompt-tokens", min=1, help="Of the prompt whose prefill is bounded.")
+    ] = _DEFAULT_PROMPT_TOKENS,
     ubatch: options.Ubatch = 512,
     kv_type: options.KvType = "f16",
     chart: Annotated[

@@ -106,7 +106,7 @@ def guard(
     """Check that a run holds its floors and is no worse than a baseline. Exit code 0 pass, 1 fail, 3 inconclusive.
 
     FAIL: beyond a floor or ceiling, or the interval of new / base lies wholly beyond the tolerance. PASS: its bad end is within it.
-    Busy machines, missing figures and runs that cannot be compared are inconclusive: they are evidence of neither.
+    Missing figures and runs that cannot be compared are inconclusive, and busy machines unless their whole interval holds the limit.
 
     Example: suffice guard run.json --floor 8 --junit guard.xml
 

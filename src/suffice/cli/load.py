@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -63,7 +63,10 @@ def load(
     most_probes: flags.MostProbes = 16,
     spawn: flags.Spawn = None,
     slots: flags.Slots = 4,
-    threads: options.Threads = None,
+    threads: Annotated[
+        int | None,
+        typer.Option("--threads", min=1, help="Of the server that --spawn starts. Default: llama.cpp's own."),
+    ] = None,
     out: flags.Out = None,
     resume: flags.Resume = False,
     chart: flags.Chart = None,

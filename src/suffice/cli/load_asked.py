@@ -173,6 +173,7 @@ class Asked:
             burstiness=self.burstiness,
             seed=self.seed,
             timeout_s=self.timeout or _DEFAULT_TIMEOUT_S,
+            spawned=self._spawned(),
         )
 
     def _loop(self) -> Loop:

@@ -157,7 +157,9 @@ MostProbes = Annotated[
 Spawn = Annotated[
     Path | None,
     typer.Option(
-        "--spawn", metavar="FILE", help="Start llama.cpp's server on a GGUF file for the run, instead of a URL."
+        "--spawn",
+        metavar="FILE",
+        help="Start llama.cpp's server (the prebuilt engine: lower bounds) on a GGUF file for the run, instead of a URL.",
     ),
 ]
 Slots = Annotated[int, typer.Option("--slots", min=1, help="Of the server that --spawn starts.")]

@@ -39,7 +39,14 @@ Threads = Annotated[
 PromptTokens = Annotated[
     int | None, typer.Option("--prompt-tokens", min=1, help="Length of the prompt whose prefill is timed.")
 ]
-Depth = Annotated[int | None, typer.Option("--depth", min=0, help="Tokens in the cache while decoding is timed.")]
+Depth = Annotated[
+    int | None,
+    typer.Option(
+        "--depth",
+        min=0,
+        help="Tokens in the cache while decoding is timed. Default: the demand's, else those of the prompt (512); `measure`: 0.",
+    ),
+]
 Batch = Annotated[int, typer.Option("--batch", min=1, help="Also time decoding of so many sequences together.")]
 Slots = Annotated[
     int | None,
@@ -47,7 +54,7 @@ Slots = Annotated[
         "--slots",
         min=1,
         help="Also measure the service curve: steps of up to so many sequences, and chunks of prompts, at several depths. "
-        "It takes half of the budget. 1: not.",
+        "It takes half of the budget. 1: none.",
     ),
 ]
 OnNode = Annotated[

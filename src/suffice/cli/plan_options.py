@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from suffice.errors import UsageError
+from suffice.errors import DemandError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,10 @@ MaxMachines = Annotated[
 ]
 RequestsPerDay = Annotated[
     float | None,
-    typer.Option("--requests-per-day", help="The volume, where the demand states users only: what an API is paid by."),
+    typer.Option(
+        "--requests-per-day",
+        help="The volume, where the demand states users or the rate of its busiest hour: what an API is paid by.",
+    ),
 ]
 Rates = Annotated[
     list[str] | None,
@@ -133,6 +136,23 @@ class Wish:
     keep: int | None = None
 
 
+def _with_volume(demand: Demand, requests_per_day: float | None) -> Demand:
+    """With the volume that was said on the command line, as if it stood in the file."""
+    from suffice.loaders.demand import check_consistency
+
+    volume = _positive(requests_per_day, "--requests-per-day")
+    if volume is None:
+        return demand
+    if demand.volume_per_day is not None:
+        raise UsageError("--requests-per-day: the demand states its volume_per_day already; give one of both")
+    stated = replace(demand, volume_per_day=volume)
+    try:
+        check_consistency(stated)
+    except DemandError as error:
+        raise UsageError(f"--requests-per-day: {error}") from error
+    return stated
+
+
 def request_of(
     demand: Demand,
     model: ModelFile | ShapeModel,
@@ -152,8 +172,7 @@ def request_of(
     from suffice.loaders.plan_prices import stated_rates
     from suffice.loaders.planning import KEPT, PROVEN, PlanRequest
 
-    if wish.requests_per_day is not None and demand.requests_per_second is not None:
-        raise UsageError("--requests-per-day: the demand states a rate already, which is its volume; give one of both")
+    demand = _with_volume(demand, wish.requests_per_day)
     today = datetime.now(UTC).date()
     for name in wish.apis:
         catalogue.api_named(name)  # says what may have been meant
@@ -175,7 +194,6 @@ def request_of(
         providers=tuple(provider_named(name) for name in wish.providers),
         regions=_regions(wish.regions, catalogue),
         rates=stated_rates(wish.rates, today),
-        requests_per_day=_positive(wish.requests_per_day, "--requests-per-day"),
         apis=wish.apis,
         keep=wish.keep or KEPT,
         proven=wish.keep or PROVEN,

@@ -41,7 +41,7 @@ _NOTHING_DIFFERS: Final = "nothing in the fingerprint differs: neighbours, heat,
 def guard_floor(record: RunRecord, floor_tokens_per_second: float) -> GuardResult:
     """Decode against a floor: FAIL under it, PASS when the low end of the interval holds it, else INCONCLUSIVE.
 
-    A record without a number, or marked as measured on a busy machine, is INCONCLUSIVE: it is evidence of neither.
+    A record without a number is INCONCLUSIVE; one of a busy machine as well, unless its whole interval holds the floor.
     """
     limit = Limit(metric=Metric.DECODE, value=floor_tokens_per_second)
     return result_of([check_limit(facts_of(record, "the run"), limit)], record.decode_tokens_per_second)

@@ -149,7 +149,7 @@ def _option(
         headroom=headroom,
         basis=Basis.STATED,
         cost=None if volume is None else api_cost(volume, *prices),
-        cost_unknown="the demand states no volume: give a request rate, or --requests-per-day"
+        cost_unknown="the demand states no volume: give a request rate, or volume_per_day (--requests-per-day)"
         if volume is None
         else None,
         tokens_per_month=None if volume is None else volume.output_tokens_per_month,

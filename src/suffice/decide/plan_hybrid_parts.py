@@ -27,6 +27,7 @@ from suffice.model.basis import Basis
 from suffice.model.demand import DemandKind
 from suffice.serving.curve import curve_of_physics
 from suffice.serving.surface import PassPhysics
+from suffice.units import SECONDS_PER_DAY
 
 if TYPE_CHECKING:
     from suffice.catalogue.entries import Price
@@ -49,6 +50,7 @@ class Parts:
         waiting: requests that must keep the limits, a Poisson share of all.
         rest: requests that must be worked off in the window, or the day, at a sustained rate.
         rest_per_s: of them, while there is time for them.
+        all_per_s: of both, as they come at the busiest time.
         prompt_tokens: mean length of a prompt.
         output_tokens: mean length of an answer.
     """
@@ -56,6 +58,7 @@ class Parts:
     waiting: Demand
     rest: Demand
     rest_per_s: float
+    all_per_s: float
     prompt_tokens: float
     output_tokens: float
 
@@ -81,8 +84,8 @@ class Parts:
 
     @property
     def all_wanted_per_s(self) -> float:
-        """All requests as they come over the day, with the margin."""
-        return (self.waiting_per_s + (self.rest.requests_per_second or 0.0)) * self.margin
+        """All requests as they come, with the margin."""
+        return self.all_per_s * self.margin
 
     @property
     def rest_hours(self) -> float:
@@ -92,17 +95,17 @@ class Parts:
 
 def parts_of(demand: Demand) -> Parts | None:
     """The two demands; None where no share, no rate, no lengths or no limit is stated: then there is nothing to divide."""
-    share, rate = demand.interactive_share, demand.requests_per_second
-    if share is None or not 0 < share < 1 or rate is None:
+    share, rate, daily = demand.interactive_share, demand.requests_per_second, demand.requests_per_day
+    if share is None or not 0 < share < 1 or rate is None or daily is None:
         return None
     elsewhere = replace(
-        demand, interactive_share=None, memory_bytes=None
+        demand, interactive_share=None, memory_bytes=None, volume_per_day=None
     )  # stated memory is that of the machine at hand
     waiting = replace(elsewhere, requests_per_second=share * rate)
     rest = replace(
         elsewhere,
         kind=DemandKind.BATCH,
-        requests_per_second=(1 - share) * rate,
+        requests_per_second=(1 - share) * daily / SECONDS_PER_DAY,
         rate_is_daily=True,  # a volume that may be worked off in the window
         ttft=None,
         tpot=None,
@@ -111,7 +114,14 @@ def parts_of(demand: Demand) -> Parts | None:
     per_s, prompt, output = arrivals_in_window(rest), demand.prompt_tokens, demand.output_tokens
     if per_s is None or prompt is None or output is None or not judged_limits(waiting):
         return None
-    return Parts(waiting=waiting, rest=rest, rest_per_s=per_s, prompt_tokens=prompt.mean, output_tokens=output.mean)
+    return Parts(
+        waiting=waiting,
+        rest=rest,
+        rest_per_s=per_s,
+        all_per_s=rate,
+        prompt_tokens=prompt.mean,
+        output_tokens=output.mean,
+    )
 
 
 class Offered(Protocol):

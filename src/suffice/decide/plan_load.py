@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _WHOLE_PERCENTILE: Final = 95.0  # the length at P95 is what a limit there, or beyond, waits for
 _CERTAIN: Final = 100.0
 _SLOWER: Final = 1 + SIMULATION_ERROR  # the slow end of a simulation over the low end of what is predicted
-# Of the busy share at which processor sharing would miss the limit: simulated servers held up to 0.52 of it (740 cases, docs/plan.md).
+# Of the busy share at which processor sharing would miss the limit: simulated servers held up to 0.52 of it (docs/plan.md).
 _BUSY: Final = 0.65
 
 
@@ -62,8 +62,8 @@ class Work:
 
 
 def elsewhere(demand: Demand) -> Demand:
-    """The demand on a machine that is not at hand: the memory that is stated in it is that of the one at hand; money and model are judged apart."""
-    return replace(demand, memory_bytes=None, budget_per_month=None, model=None)
+    """The demand on a machine that is not at hand: the memory that is stated in it is that of the one at hand; money, volume and model are judged apart."""
+    return replace(demand, memory_bytes=None, budget_per_month=None, model=None, volume_per_day=None)
 
 
 def alone(demand: Demand) -> Demand:
@@ -187,14 +187,11 @@ class Pace:
         return max(1, math.ceil(work.demanded * work.margin * tokens / self.prefill_high))
 
 
-def volume_of(demand: Demand, requests_per_day: float | None = None) -> Volume | None:
-    """A month's work; None where the demand states no rate or no lengths: users alone are no volume.
-
-    ``requests_per_day``: stated beside the demand, for one of users.
-    """
+def volume_of(demand: Demand) -> Volume | None:
+    """A month's work; None where the demand states no rate, no volume or no lengths: users alone are no volume."""
     if demand.prompt_tokens is None or demand.output_tokens is None:
         return None
-    daily = demand.requests_per_day if demand.requests_per_second is not None else requests_per_day
+    daily = demand.requests_per_day
     if daily is None:
         return None
     return Volume(

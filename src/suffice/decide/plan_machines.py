@@ -92,7 +92,6 @@ class Asked:
         most: int,
         keep: int,
         proven: int,
-        requests_per_day: float | None = None,
     ) -> Asked:
         """From a demand; ``offers``: at least one."""
         there = elsewhere(demand)
@@ -100,7 +99,7 @@ class Asked:
             demand=there,
             work=work_of(there, offers[0].prospect.evidence),
             single=alone(demand),
-            volume=volume_of(demand, requests_per_day),
+            volume=volume_of(demand),
             most=most,
             keep=keep,
             proven=proven,

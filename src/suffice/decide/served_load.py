@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from suffice.decide.served_words import lengths_text
@@ -24,6 +24,7 @@ KEEPS_UP: Final = (
     0.9  # of the requests that were sent must be answered in the same time, or the latencies are of a start
 )
 _PERCENT: Final = 100
+PREBUILT: Final = "the server was the prebuilt engine that --spawn starts, whose figures are lower bounds: one that is built for this CPU may hold what it failed"
 _SHORT: Final = {"ttft_s": "TTFT", "tpot_s": "TPOT"}
 
 
@@ -187,6 +188,8 @@ def _range(load: ServedLoad, limit: LatencyLimit) -> ServedRange | None:
     if times is None:
         return None
     found = served_range(times, limit.percent / _PERCENT, load.failed, load.cut_off)
+    if found is not None and load.of_prebuilt:
+        found = replace(found, low=None)  # another build of the engine may be faster
     if found is None or limit.metric != "ttft_s" or load.kind is not LoadKind.RATE:
         return found
     late_s = load.late_s or 0.0
@@ -234,6 +237,8 @@ def _range_reasons(load: ServedLoad, need: ServedNeed, ranges: tuple[ServedRange
     found: list[str] = []
     for limit, seen in zip(need.limits, ranges, strict=True):
         found += _limit_reasons(load, limit, seen)
+        if load.of_prebuilt and seen is not None and seen.point > limit.seconds:
+            found.append(PREBUILT)
     if load.failed is None:
         found.append("how many requests failed is not told, and so no percentile of all attempts is known")
     if need.limits and not load.keeps_schedule:

@@ -43,7 +43,7 @@ class LoadPlan:
     ``warm_up`` requests are sent first, in the same stream and without a pause, and are left out of every percentile.
     ``requests`` counts those that are measured; with ``duration_s`` sending ends by whichever comes first.
     With ``ramp_to_per_s`` the rate goes evenly from ``rate_per_s`` to it during ``duration_s``, from the first measured request on.
-    ``burstiness`` is the gamma distribution's shape: 1 is Poisson, less is burstier; the gaps' CV is 1/sqrt(burstiness).
+    ``spawned`` describes the server that is started for it, if one is. ``burstiness`` is the gamma distribution's shape: 1 is Poisson, less is burstier; the gaps' CV is 1/sqrt(burstiness).
     """
 
     loop: Loop
@@ -58,6 +58,7 @@ class LoadPlan:
     seed: int = 0
     timeout_s: float = 600.0
     connect_timeout_s: float = 10.0
+    spawned: str | None = None
 
     def __post_init__(self) -> None:
         if (self.loop is Loop.CLOSED) != (self.concurrency is not None):

@@ -57,7 +57,6 @@ def alternatives_for(
     kv_type: str = "f16",
     cluster: Cluster = DEFAULT_CLUSTER,
     today: date | None = None,
-    requests_per_day: float | None = None,
 ) -> Alternatives:
     """What can be done when a model is too big, sorted by how little it changes.
 
@@ -72,7 +71,6 @@ def alternatives_for(
         kv_type: of the cache.
         cluster: how many machines may share the model, and what lies between them.
         today: for the marks of old prices; None: this day.
-        requests_per_day: the volume, where the demand states users only.
 
     Raises:
         DemandError: the model cannot hold the context that the demand needs.
@@ -86,7 +84,6 @@ def alternatives_for(
         kv_type=kv_type,
         cluster=cluster,
         today=today or datetime.now(UTC).date(),
-        requests_per_day=requests_per_day,
     )
     check_context(demand, model.shape.context_length, model.shape.name)
     items = in_order(
@@ -200,7 +197,7 @@ def _accelerators(asked: Asked) -> Iterator[Alternative]:
 def _apis(asked: Asked) -> Iterator[Alternative]:
     """Every API that serves the very model, in whatever currency."""
     wish = ApiWish(names=(asked.known.stem,))
-    volume = volume_of(asked.demand, asked.requests_per_day)
+    volume = volume_of(asked.demand)
     for tagged in tagged_apis(asked.market.catalogue.apis, asked.today):
         for option in api_options(asked.demand, [tagged], wish, volume):
             api = tagged.api

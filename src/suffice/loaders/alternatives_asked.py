@@ -43,7 +43,6 @@ class Asked:
     kv_type: str
     cluster: Cluster
     today: date
-    requests_per_day: float | None = None
 
     @property
     def name(self) -> str:

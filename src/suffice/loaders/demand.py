@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_PERCENTILE: Final = 95.0
 _POINTS: Final = 100  # in a share of 1
+_SLACK: Final = 1 + 1e-9  # of a rate that was stated by the hour
 
 _Tokens = Annotated[float, Field(ge=1, le=MAX_TOKENS)]
 _Positive = Annotated[float, Field(gt=0)]
@@ -64,6 +65,7 @@ class _DemandTable(ImageFields):
     requests_per_second: _Positive | None = None
     requests_per_hour: _Positive | None = None
     requests_per_day: _Positive | None = None
+    volume_per_day: _Positive | None = None
     interactive_share: Annotated[float, Field(gt=0, lt=1)] | None = None
     concurrent_users: Annotated[int, Field(gt=0, le=1_000_000)] | None = None
     tokens_per_second_per_user: _Positive | None = None
@@ -178,7 +180,9 @@ def _rate(table: _DemandTable) -> float | None:
     if table.concurrent_users is not None and given:
         raise DemandError(f"'concurrent_users' and '{given[0]}' are both stated; give the users or the rate")
     if len(given) > 1:
-        raise DemandError(f"the rate is stated {len(given)} times ({quoted(given)}); give one")
+        raise DemandError(
+            f"the rate is stated {len(given)} times ({quoted(given)}); give one. Requests of a day beside the rate of the busiest hour are 'volume_per_day'"
+        )
     for value, period_s in stated.values():
         if value is not None:
             return value / period_s
@@ -204,6 +208,7 @@ def _to_demand(table: _DemandTable) -> Demand:
         output_tokens=_lengths(table.output_tokens),
         requests_per_second=_rate(table),
         rate_is_daily=table.requests_per_day is not None,
+        volume_per_day=table.volume_per_day,
         interactive_share=table.interactive_share,
         concurrent_users=table.concurrent_users,
         tokens_per_second_per_user=table.tokens_per_second_per_user,
@@ -245,6 +250,7 @@ def check_consistency(demand: Demand) -> None:
     if demand.ttft is not None and demand.prompt_tokens is None:
         raise DemandError("a 'ttft_s' limit depends on the prompt; state 'prompt_tokens' beside it")
     _check_share(demand)
+    _check_volume(demand)
     if demand.budget_per_month is not None and demand.currency is None:
         raise DemandError("'budget_per_month' needs a 'currency', such as currency = \"CNY\"")
 
@@ -258,6 +264,21 @@ def _check_share(demand: Demand) -> None:
         )
     if demand.requests_per_second is None:
         raise DemandError("'interactive_share' is a share of a request rate; state one, such as 'requests_per_hour'")
+
+
+def _check_volume(demand: Demand) -> None:
+    volume, rate = demand.volume_per_day, demand.requests_per_second
+    if volume is None:
+        return
+    if demand.kind is not DemandKind.INTERACTIVE or demand.rate_is_daily:
+        raise DemandError(
+            "'volume_per_day' stands beside the rate of the busiest time, or the users, of an interactive demand; elsewhere 'requests_per_day' is the volume"
+        )
+    if rate is not None and volume > rate * SECONDS_PER_DAY * _SLACK:
+        raise DemandError(
+            f"contradictory: a 'volume_per_day' of {volume:,.6g} is more than the {rate * SECONDS_PER_DAY:,.6g} that the stated rate makes in a day; "
+            "the rate is that of the busiest time"
+        )
 
 
 def _check_complete(demand: Demand) -> None:

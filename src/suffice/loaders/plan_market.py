@@ -128,7 +128,6 @@ def _asked(request: PlanRequest, offers: tuple[Offer, ...]) -> Asked | None:
         most=request.max_machines,
         keep=request.keep,
         proven=request.proven,
-        requests_per_day=request.requests_per_day,
     )
 
 

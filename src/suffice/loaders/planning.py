@@ -26,6 +26,7 @@ from suffice.decide.verdict import Grade
 from suffice.loaders.plan_market import Market
 from suffice.loaders.plan_prices import tagged_apis
 from suffice.loaders.shape_model import ShapeModel
+from suffice.model.demand import DemandKind
 from suffice.units import GIGA
 
 if TYPE_CHECKING:
@@ -68,7 +69,6 @@ class PlanRequest:
         providers: to be looked at; empty: all. Platforms of APIs are left out where any is named.
         regions: the same.
         rates: of currencies, by the code that is converted; see :func:`suffice.loaders.plan_prices.stated_rates`.
-        requests_per_day: the volume, where the demand states users only.
         apis: models of APIs that the user takes instead of the demand's.
         keep: machines that are kept.
         proven: of each kind and currency so many machines that are enough are looked for, the cheapest.
@@ -89,7 +89,6 @@ class PlanRequest:
     providers: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
     rates: Mapping[str, PriceTag] = field(default_factory=lambda: MappingProxyType({}))
-    requests_per_day: float | None = None
     apis: tuple[str, ...] = ()
     keep: int = KEPT
     proven: int = PROVEN
@@ -111,7 +110,7 @@ def make_plan(request: PlanRequest) -> Plan:
     demand, shape = request.demand, request.model.shape
     check_context(demand, shape.context_length, shape.name)
     market = Market.of(request)
-    volume = volume_of(demand, request.requests_per_day)
+    volume = volume_of(demand)
     found: list[PlanOption] = [*market.options(request), *market.hybrids(request)]
     if request.wants(OptionKind.HERE):
         found += here_options(demand, request.here, _here_cost(request), volume)
@@ -130,7 +129,7 @@ def _plan(request: PlanRequest, market: Market, found: Sequence[PlanOption]) -> 
     own = _with_own_figures(ranked(billed, currency), market, request)
     kept = kept_share(demand)
     options = tuple(with_price_of_tokens(one, kept) for one in ranked(own, currency))
-    crossed = crossovers(options, currency, volume_of(demand, request.requests_per_day))
+    crossed = crossovers(options, currency, volume_of(demand))
     notes = (*market.notes, *_notes(request, options), *never_cheaper(options, crossed, currency))
     return Plan(
         options=options,
@@ -240,8 +239,21 @@ def _notes(request: PlanRequest, options: Sequence[PlanOption]) -> list[str]:
     loaded = request.demand.requests_per_second is not None or request.demand.concurrent_users is not None
     if loaded and any(one.kind in rented and one.grade is Grade.OPEN and one.cost is not None for one in options):
         notes.append("an open option has the bill of the fewest machines that may do: more of them may be needed")
-    if request.demand.concurrent_users is not None and request.requests_per_day is None:
-        notes.append(
-            "users are no volume: without --requests-per-day an API has no bill, and a million tokens no price"
-        )
-    return notes
+    return [*notes, *_volume_notes(request, options)]
+
+
+def _volume_notes(request: PlanRequest, options: Sequence[PlanOption]) -> list[str]:
+    """What is not known, or taken, of how many requests a month has."""
+    demand = request.demand
+    if demand.volume_per_day is not None:
+        return []
+    if demand.concurrent_users is not None:
+        return [
+            "users are no volume: without volume_per_day (or --requests-per-day) an API has no bill, and a million tokens no price"
+        ]
+    daily = demand.requests_per_day
+    may_be_peak = demand.kind is DemandKind.INTERACTIVE and not demand.rate_is_daily
+    if daily is None or not may_be_peak or not any(one.kind is OptionKind.API and one.cost for one in options):
+        return []
+    how = "volume_per_day (or --requests-per-day) beside it: an API costs by the request, a machine by the hour"
+    return [f"the rate is billed all day, {daily:,.0f} requests; where it is that of the busiest hour, state {how}"]

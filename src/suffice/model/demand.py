@@ -70,10 +70,11 @@ class Demand:
         kind: how the work arrives.
         prompt_tokens: prompt lengths, including the chat template and any system prompt.
         output_tokens: generated tokens per request.
-        requests_per_second: arrival rate, averaged over the day.
+        requests_per_second: arrival rate that has to be carried; averaged over the day, unless ``volume_per_day`` is stated beside it.
         rate_is_daily: it was stated per day: a volume that may be worked off in ``window_s``, not a rate that holds in it.
         interactive_share: share of the requests that must keep the limits, between 0 and 1; the others must only be worked off within
             ``window_s``, else within the day. None: all of them must keep the limits.
+        volume_per_day: requests of a day, where the rate is that of the busiest time, or users are stated; None: the rate holds all day.
         concurrent_users: streams that are generating at the same time (instead of a rate).
         tokens_per_second_per_user: decode rate that each stream needs.
         ttft: limit on the time to first token.
@@ -95,6 +96,7 @@ class Demand:
     output_tokens: Lengths | None = None
     requests_per_second: float | None = None
     rate_is_daily: bool = False
+    volume_per_day: float | None = None
     interactive_share: float | None = None
     concurrent_users: int | None = None
     tokens_per_second_per_user: float | None = None
@@ -118,7 +120,9 @@ class Demand:
 
     @property
     def requests_per_day(self) -> float | None:
-        """Requests that arrive in a day."""
+        """Requests that arrive in a day: the stated volume, else the rate all day."""
+        if self.volume_per_day is not None:
+            return self.volume_per_day
         return None if self.requests_per_second is None else self.requests_per_second * SECONDS_PER_DAY
 
     @property

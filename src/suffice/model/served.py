@@ -132,6 +132,7 @@ class ServedLoad:
         from_schedule: whether TTFT and E2E count from the schedule already.
         differences: where the tool's definitions or habits differ from ours, a sentence each.
         problems: why nothing can be judged by this load; empty where something can.
+        of_prebuilt: the server was the prebuilt engine that ``suffice load --spawn`` starts: one that is built for the CPU may be several times as fast.
     """
 
     tool: Tool
@@ -158,6 +159,7 @@ class ServedLoad:
     from_schedule: bool = False
     differences: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    of_prebuilt: bool = False
 
     @property
     def succeeded(self) -> int | None:

@@ -89,6 +89,7 @@ def _demand_rows(demand: Demand) -> list[list[str]]:
             "requests per second",
             "not stated" if demand.requests_per_second is None else f"{demand.requests_per_second:.6g}",
         ],
+        *([["requests per day", f"{demand.volume_per_day:.6g}"]] if demand.volume_per_day is not None else []),
         ["concurrent users", str(demand.concurrent_users or "not stated")],
         ["tokens per second per user", f"{demand.tokens_per_second_per_user or 'not stated'}"],
         ["time to first token", _limit(demand.ttft)],

@@ -136,6 +136,7 @@ def _demand(demand: Demand) -> dict[str, Any]:
         "prompt_tokens": _lengths(demand.prompt_tokens),
         "output_tokens": _lengths(demand.output_tokens),
         "requests_per_second": demand.requests_per_second,
+        "volume_per_day": demand.volume_per_day,
         "concurrent_users": demand.concurrent_users,
         "interactive_share": demand.interactive_share,
         "tokens_per_second_per_user": demand.tokens_per_second_per_user,

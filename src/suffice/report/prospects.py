@@ -92,7 +92,7 @@ def _notes(found: CheapestMachines) -> list[str]:
     notes = [
         (
             "List prices on demand, 730 hours; currencies are not compared; machines that earn CPU credits are left out. Measure before you buy: "
-            "`suffice check` on one of them takes its --budget: 40 s, with users, a rate or --slots 80 s, and the time to load the model."
+            "`suffice check` on one of them takes its --budget (its --help says which) and the time to load the model."
         )
     ]
     if found.memory_unknown:

@@ -81,7 +81,7 @@ FIELDS: Final = (
     Field(name="kind", group=Group.WORK, choices=("interactive", "batch", "scheduled"), number=False),
     *_fields(Group.WORK, "prompt_p50", "prompt_p95", "output_p50", "output_p95", "rate"),
     Field(name="rate_per", group=Group.WORK, choices=PERIODS, number=False),
-    *_fields(Group.WORK, "interactive_share", "concurrent_users", "window_hours"),
+    *_fields(Group.WORK, "volume_per_day", "interactive_share", "concurrent_users", "window_hours"),
     *_fields(Group.LIMITS, "tokens_per_second_per_user", "ttft_s"),
     Field(name="ttft_percentile", group=Group.LIMITS, choices=PERCENTILES, number=False),
     *_fields(Group.LIMITS, "tpot_s"),

@@ -31,7 +31,7 @@ SOURCE: Final = "the form"
 """How messages about the demand call it."""
 # Field of the form -> key of the demand, where one is the other.
 _PLAIN: Final = (
-    "interactive_share", "concurrent_users", "tokens_per_second_per_user", "ttft_s", "ttft_percentile", "tpot_s",
+    "volume_per_day", "interactive_share", "concurrent_users", "tokens_per_second_per_user", "ttft_s", "ttft_percentile", "tpot_s",
     "tpot_percentile", "window_hours", "context_tokens", "margin", "quality_floor", "quality_max_loss_points",
     "budget_per_month", "currency",
 )  # fmt: skip

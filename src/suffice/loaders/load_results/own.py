@@ -64,6 +64,7 @@ def own_loads(document: Node) -> tuple[ServedLoad, ...]:
         requests_per_s=document.positive("requests_per_second"),
         output_tokens_per_s=document.positive("output_tokens_per_second"),
         duration_s=window_s,
+        of_prebuilt=plan.text("spawned") is not None,
         from_schedule=scheduled,
         problems=_problems(document, kind, asked, rows=len(rows), fine=len(fine)),
     )

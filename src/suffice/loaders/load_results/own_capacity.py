@@ -89,6 +89,7 @@ def _load(document: Node, level: Node) -> ServedLoad:
         from_schedule=kind is LoadKind.RATE,
         differences=_DIFFERENCES,
         problems=tuple(problem for problem in problems if problem),
+        of_prebuilt=settings.text("spawned") is not None,
     )
 
 

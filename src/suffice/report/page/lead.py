@@ -11,7 +11,7 @@ from suffice.decide.quality import KEPT_UNIT
 from suffice.decide.verdict import Grade, binding_of
 from suffice.report.page.quantities import range_text
 from suffice.report.tables import one_line
-from suffice.units import SECONDS_PER_DAY
+from suffice.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from suffice.decide.constraint import Constraint
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from suffice.report.page.words import Words
 
 _REACHING: Final = (Grade.ENOUGH, Grade.THIN)
+_FEW_AN_HOUR: Final = 20  # requests; fewer are counted by the day
 _LAST_BIT: Final = 6  # digits after which a product may miss a whole number
 
 
@@ -152,9 +153,12 @@ def _open_range(item: GradedConstraint, words: Words) -> str:
 
 
 def _number(value: float, constraint: Constraint, words: Words) -> str:
-    """As elsewhere; but nobody thinks in requests a second where less than one comes."""
-    if constraint.unit == "requests/s" and (constraint.required or 0.0) < 1:
+    """As elsewhere; but nobody thinks in requests a second where less than one comes, nor in those of a day where a rate is that of the busiest hour."""
+    required = constraint.required or 0.0
+    if constraint.unit == "requests/s" and required * SECONDS_PER_HOUR < _FEW_AN_HOUR:
         return words.count(value * SECONDS_PER_DAY, "requests/day")
+    if constraint.unit == "requests/s" and required < 1:
+        return words.count(value * SECONDS_PER_HOUR, "requests/hour")
     return words.number(value, constraint.unit)
 
 

@@ -275,6 +275,15 @@ NOTES: Final = (
         "an open option has the bill of the fewest machines that may do: more of them may be needed",
         "评判为“未定”的方案按可能够用的最少机器数计费，实际可能需要更多",
     ),
+    (
+        "users are no volume: without volume_per_day (or --requests-per-day) an API has no bill, and a million tokens no price",
+        "只有用户数时没有请求量：不写 volume_per_day（或 --requests-per-day），API 就没有账单，每百万 token 也没有价格",
+    ),
+    ("the rate is billed all day, {n} requests", "请求速率按全天计费，每天 {n} 个请求"),
+    (
+        "where it is that of the busiest hour, state volume_per_day (or --requests-per-day) beside it: an API costs by the request, a machine by the hour",
+        "如果它是最忙时段的速率，请另外写明 volume_per_day（或 --requests-per-day）：API 按请求收费，机器按小时收费",
+    ),
     ("no API of the catalogue is known to serve this model", "目录中没有已知提供这个模型的 API"),
     ("--api NAME takes another one's instead", "可用 --api NAME 改用其他模型的 API"),
     ("{n} measured rows of {any}", "{any} 有 {n} 行实测数据"),

@@ -58,6 +58,7 @@ def _fields(demand: Demand) -> dict[str, tuple[str, Any]]:
         "prompt": ("prompt_tokens", _lengths(demand.prompt_tokens)),
         "output": ("output_tokens", _lengths(demand.output_tokens)),
         "rate": ("requests_per_second", demand.requests_per_second),
+        "volume": ("volume_per_day", demand.volume_per_day),
         "users": ("concurrent_users", demand.concurrent_users),
         "interactive_share": ("interactive_share", demand.interactive_share),
         "decode": ("tokens_per_second_per_user", demand.tokens_per_second_per_user),

@@ -83,6 +83,7 @@ def demand_rows(demand: Demand, words: Words) -> list[tuple[str, Text]]:
 def _numbers(demand: Demand) -> tuple[tuple[str, float | None, str], ...]:
     return (
         ("rate", demand.requests_per_second, "requests/s"),
+        ("volume", demand.volume_per_day, "requests"),
         ("users", demand.concurrent_users, "users"),
         ("interactive_share", demand.interactive_share, "share"),
         ("decode", demand.tokens_per_second_per_user, "tokens/s"),

@@ -381,6 +381,7 @@ TEXTS: Final = MappingProxyType(
         "demand.prompt": "prompt",
         "demand.output": "answer",
         "demand.rate": "requests",
+        "demand.volume": "requests of a day",
         "demand.users": "users at once",
         "demand.decode": "decode for each user",
         "demand.ttft": "time to first token",

@@ -13,6 +13,8 @@ UNITS: Final = MappingProxyType(
         "user": "个用户",
         "requests/s": "请求/s",
         "requests/day": "请求/天",
+        "requests/hour": "请求/小时",
+        "requests": "个请求",
         "points": "个百分点",
         "point": "个百分点",
     }
@@ -392,6 +394,7 @@ TEXTS: Final = MappingProxyType(
         "demand.prompt": "提示词",
         "demand.output": "回答",
         "demand.rate": "请求",
+        "demand.volume": "全天请求数",
         "demand.users": "同时在线用户数",
         "demand.decode": "每个用户的生成速度",
         "demand.ttft": "首 token 时间",
