@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from suffice.decide.compare_runs import (
 )
 from suffice.decide.guard_facts import facts_of
 from suffice.decide.guard_types import CheckKind, GuardCheck, Metric, Outcome, RunFacts
-from suffice.decide.paired_speed import OPENED_ONCE, EvenSteps, even_steps
+from suffice.decide.paired_speed import OPENED_FIRST, OPENING, EvenSteps, even_steps
 from suffice.records.schema import ContentionRecord
 from suffice.stats.estimate import Estimate, Interval
 from suffice.stats.rounds import paired_ratio
@@ -386,7 +387,7 @@ def test_processes_that_were_opened_once_are_wider_apart() -> None:
 
     outcomes = [
         check_interleaved(Metric.DECODE, found, 1.0, 1.0, tolerance=0.05, even=even, of_openings=scatter).outcome
-        for scatter in (0.0, OPENED_ONCE)
+        for scatter in (0.0, math.hypot(OPENING, OPENED_FIRST))
     ]
 
     assert outcomes == [Outcome.PASS, Outcome.INCONCLUSIVE]
@@ -434,6 +435,23 @@ def test_so_many_times_as_many_rounds_show_that_equal_sides_are_equal(rounds: in
 
     assert sum(check.outcome is Outcome.PASS for check in few) < 30
     assert sum(check.outcome is Outcome.PASS for check in more) >= 42  # 80 % of 60 less 1.9 deviations
+
+
+def test_what_openings_leave_is_no_matter_of_rounds() -> None:
+    """Beside a scatter of 0.9 % that lasts it takes more rounds; beside one of 2 % no number of them shows that equal sides are."""
+    calm = check_interleaved(
+        Metric.DECODE,
+        paired_ratio({key: [1.0] for key in range(12)}, {key: [1 + 0.1 * (-1) ** key] for key in range(12)}),
+        1.0,
+        1.0,
+        tolerance=0.05,
+    )
+    without, beside = times_as_many_rounds(calm), times_as_many_rounds(calm, 0.009)
+
+    assert without is not None
+    assert beside is not None
+    assert without < beside < math.inf
+    assert times_as_many_rounds(calm, 0.02) == math.inf
 
 
 def test_rounds_that_are_enough_need_no_more() -> None:

@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from suffice.decide.paired_speed import even_rate, paired_decode, paired_even_steps, paired_prefill, steps_per_even_step
+from suffice.decide.paired_speed import (
+    OPENED_FIRST,
+    OPENING,
+    even_rate,
+    lasting_scatter,
+    paired_decode,
+    paired_even_steps,
+    paired_prefill,
+    scatter_of_openings,
+    steps_per_even_step,
+)
 from suffice.records.schema import DecodeSeries, MeasurementRecord, PrefillSeries, RunRecord
 
 ROUNDS = {"decode": [[1, 2, 3, 3]], "prefill": [4, 5, 6]}
@@ -76,6 +86,25 @@ def test_even_steps_are_those_that_are_not_slow() -> None:
     assert steps_per_even_step(row) == pytest.approx(10 / 9)
     assert even_rate((0.01, 0.014)) == pytest.approx(2 / 0.024)
     assert steps_per_even_step((0.5,)) == 1
+
+
+def test_openings_scatter_whatever_the_number_of_rounds() -> None:
+    """Opened twice in both orders: few rounds show most of it in their own scatter, and with hundreds it is the whole 0.9 %. Once: that and the order. Anew for each round: nothing."""
+
+    def record(rounds: int, **told: object) -> RunRecord:
+        marks = {"decode": [list(range(rounds))], "prefill": []}
+        return RunRecord(settings={"interleaved": {"session": "one", "round_of_row": marks, **told}})
+
+    lasts = OPENING / 2**0.5
+    few, many = (scatter_of_openings(record(count, opened_once=False, openings=2)) for count in (6, 500))
+    assert 0 < few < many < lasts
+    assert many == pytest.approx(lasts, rel=0.02)
+    assert lasting_scatter(record(6, openings=2)) == pytest.approx(lasts)
+    once = scatter_of_openings(record(500, opened_once=True, openings=1))
+    assert once == pytest.approx((OPENING**2 + OPENED_FIRST**2) ** 0.5)
+    assert scatter_of_openings(record(10, opened_once=False, openings=10)) == 0
+    for odd in (None, True, 0, -2, "2", 1.5):
+        assert scatter_of_openings(record(10, opened_once=False, openings=odd)) == 0
 
 
 def test_even_steps_are_compared_by_round() -> None:

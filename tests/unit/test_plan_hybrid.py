@@ -51,6 +51,19 @@ def test_the_rest_of_a_day_is_its_volume_and_not_the_rate_of_the_busiest_hour() 
     assert parts.all_wanted_per_s == pytest.approx(0.15)
 
 
+def test_tokens_and_shares_of_a_hybrid_are_those_of_the_volume() -> None:
+    """A quarter of what the rate makes all day: a quarter of the tokens, and still a fifth of the requests for whom somebody waits."""
+    demand = mixed_demand()
+    daily = demand.requests_per_day
+    assert daily is not None
+    all_day, real = (hybrids(one, [gpu()], [cpu()])[0] for one in (demand, replace(demand, volume_per_day=daily / 4)))
+
+    assert all_day.tokens_per_month is not None
+    assert real.tokens_per_month == pytest.approx(all_day.tokens_per_month / 4)
+    for one in (all_day, real):
+        assert any("for the 20 % of the requests that somebody waits for" in note for note in one.notes)
+
+
 @pytest.mark.parametrize(
     "demand",
     [

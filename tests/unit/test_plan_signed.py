@@ -14,13 +14,14 @@ from suffice.decide.plan_cost import HereCost
 from suffice.decide.plan_curves import volume_curves
 from suffice.decide.plan_here import here_options
 from suffice.decide.plan_hybrid import found_hybrids, hybrids, with_gpus_alone
-from suffice.decide.plan_load import asks_too_often, volume_of
+from suffice.decide.plan_load import asks_too_often, kept_share, volume_of
 from suffice.decide.plan_rank import crossovers, never_cheaper, unit_name
 from suffice.decide.plan_types import OptionKind, PlanOption
 from suffice.decide.verdict import Grade
 from suffice.loaders.planning import make_plan
 from suffice.model.basis import Basis
 from suffice.model.cost import HOURS_PER_MONTH
+from suffice.model.demand import Limit
 from suffice.report.plan import crossover_lines
 from suffice.units import HOURS_PER_DAY, SECONDS_PER_DAY
 
@@ -134,6 +135,29 @@ def test_more_requests_than_users_can_send_have_no_price_by_the_token() -> None:
         assert any("2 users who wait for each answer" in note for note in one.notes)
     assert api_of(absurd.options).cost is not None
     assert not [curve for curve in volume_curves(absurd) if curve.name in {one.name for one in enough}]
+
+
+def test_one_stream_answers_no_more_than_one_after_the_other() -> None:
+    """A volume beside one stream that would take it weeks a day has no price by the token, and crosses no API; one that it can answer has."""
+    stream = replace(USERS, concurrent_users=None)
+    plausible, absurd = (make_plan(request(replace(stream, volume_per_day=many))) for many in (1000.0, 1e6))
+
+    enough = [one for one in rented(absurd.options) if one.is_enough]
+    assert enough
+    for one in enough:
+        assert one.tokens_per_month is None
+        assert one.cost_per_million is None
+        assert any("one user who waits for each answer" in note for note in one.notes)
+    assert not absurd.crossovers
+    assert any(one.cost_per_million is not None for one in rented(plausible.options) if one.is_enough)
+
+
+def test_what_all_limits_together_leave_free_to_miss() -> None:
+    """P95 of the first token, P99 of a slow TPOT, and the rate of each user for 95 of 100: 11 of 100 may miss one of them."""
+    demand = replace(CHAT, tpot=Limit(value_s=0.5, percentile=99.0))
+
+    assert kept_share(demand) == pytest.approx(0.89)
+    assert kept_share(replace(demand, tpot=Limit(value_s=0.1, percentile=95.0))) == pytest.approx(0.90)
 
 
 def test_users_send_at_most_one_request_in_the_time_of_one() -> None:

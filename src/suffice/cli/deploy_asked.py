@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from suffice.catalogue.entries import Device, Instance
@@ -130,9 +130,13 @@ def _shape_name(reference: str | None) -> str | None:
 
 
 def _predicted(demand: Demand, catalogue: Catalogue, machine: Instance | Device, model: str | None) -> Verdict | None:
-    """The verdict on predicted speeds; None where no model is named or too little is known of the machine."""
+    """The verdict on predicted speeds; None where no model is named or too little is known of the machine.
+
+    A memory that the demand states is that of the machine at hand, not this one's.
+    """
     if model is None:
         return None
+    demand = replace(demand, memory_bytes=None)
     resolved, lengths = resolve_model(model), predicted_lengths(demand)
     if isinstance(machine, Instance):
         found = prospects_of([machine], catalogue, resolved, lengths)

@@ -5,6 +5,7 @@ What drifts on a machine drifts for both of a round alike, so this tells a loss 
 
 from __future__ import annotations
 
+import math
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -122,7 +123,7 @@ def _whole(text: str | None, flag: str) -> int | None:
 def _judge_records(base: RunRecord, head: RunRecord, asked: Interleaving) -> GuardResult:
     """Two records of one measurement side by side, by the rounds that they tell."""
     from suffice.decide.guard_types import Metric
-    from suffice.decide.paired_speed import paired_decode, paired_even_steps, paired_prefill, scatter_of_openings
+    from suffice.decide.paired_speed import paired_decode, lasting_scatter, paired_even_steps, paired_prefill, scatter_of_openings
 
     ratios = {Metric.DECODE: paired_decode, Metric.PREFILL: paired_prefill}
     paired = {metric: ratios[metric](base, head) for metric in asked.metrics if metric in ratios}
@@ -133,6 +134,7 @@ def _judge_records(base: RunRecord, head: RunRecord, asked: Interleaving) -> Gua
         asked,
         {Metric.DECODE: paired_even_steps(base, head)},
         of_openings=scatter_of_openings(base),
+        lasting=lasting_scatter(base),
     )
 
 
@@ -202,6 +204,7 @@ def _result(
     even: dict[Metric, EvenSteps | None],
     *,
     of_openings: float = 0.0,
+    lasting: float = 0.0,
 ) -> GuardResult:
     """The checks of all metrics, with what differs between the sides."""
     from suffice.decide.compare_runs import check_interleaved
@@ -229,11 +232,11 @@ def _result(
     result = result_of(checks, _middle(heads, _decode()), causes_between_sides(comparison))
     busy = sum(record.disturbed is True for record in (*bases, *heads))
     notes = [f"{busy} of {len(bases) + len(heads)} records were made on a busy machine, which met both sides"]
-    return replace(result, comparison=comparison, notes=(*(notes if busy else ()), *_longer(checks)))
+    return replace(result, comparison=comparison, notes=(*(notes if busy else ()), *_longer(checks, lasting)))
 
 
-def _longer(checks: Sequence[GuardCheck]) -> tuple[str, ...]:
-    """How much more it takes, where the rounds say too little."""
+def _longer(checks: Sequence[GuardCheck], lasting: float) -> tuple[str, ...]:
+    """How much more it takes, where the rounds say too little; ``lasting``: scatter that more rounds leave as it is."""
     from suffice.decide.compare_runs import times_as_many_rounds
     from suffice.decide.guard_types import Outcome
 
@@ -242,11 +245,16 @@ def _longer(checks: Sequence[GuardCheck]) -> tuple[str, ...]:
         for check in checks
         if check.outcome is Outcome.INCONCLUSIVE
         and check.metric
-        and (factor := times_as_many_rounds(check)) is not None
+        and (factor := times_as_many_rounds(check, lasting)) is not None
     }
     if not needed:
         return ()
-    told = ", ".join(f"about {factor:.0f} times as many for {name}" for name, factor in needed.items())
+    told = ", ".join(
+        f"about {factor:.0f} times as many for {name}"
+        if math.isfinite(factor)
+        else f"no number of them for {name}, at this tolerance and with so few openings of the models"
+        for name, factor in needed.items()
+    )
     options = "--budget with files, --rounds with commands; --compare names what is judged"
     return (f"two equal sides would be shown to be so, four times of five, with more rounds: {told} ({options})",)
 

@@ -58,7 +58,7 @@ def write_outputs(asked: QuantsOptions, conclusions: Conclusions, demand: Demand
     from suffice.report.quants_csv import quants_csv, quants_flips_csv
 
     need = None if demand is None else demand.required_decode_tokens_per_second
-    margin = 1.0 if demand is None else demand.margin
+    margin = 1.0 if demand is None or demand.margin_is_of_load else demand.margin
     chart = asked.chart
     if chart is not None and not is_drawable(conclusions):
         warn([f"--chart {chart} is not written: of no model both decode speed and score are known"])

@@ -247,6 +247,7 @@ def without_measurements(evidence: MachineEvidence) -> MachineEvidence:
         service_uncertainty=None,
         quality=None,
         contradictions=(),
+        undisturbed=None,
     )
 
 
@@ -271,6 +272,7 @@ def with_other_model(evidence: MachineEvidence, model: ModelRecord) -> MachineEv
         model_name=model.name,
         model_file=None,
         bits_per_weight=None,
+        active_parameters=model.active_parameters,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
 
 from suffice.decide.disturbance import MAX_BANDWIDTH_CHANGE
@@ -15,7 +16,9 @@ from suffice.decide.guard_fingerprint import Comparability, Comparison, compare_
 from suffice.decide.guard_limits import doubt_of, figure_text
 from suffice.decide.guard_types import COMPARED, CheckKind, GuardCheck, Metric, Outcome
 from suffice.stats.estimate import Estimate, Interval
+from suffice.stats.intervals import DEFAULT_LEVEL
 from suffice.stats.ratio import (
+    POWER,
     Better,
     Change,
     Tolerance,
@@ -259,11 +262,17 @@ def _smallest(used: Sequence[Estimate], tolerance: Tolerance) -> float | None:
     return max((one for one in changes if one is not None), default=None)
 
 
-def times_as_many_rounds(check: GuardCheck) -> int | None:
-    """How many times as many rounds would show two equal sides to be within the tolerance in four of five comparisons; None: these are enough, or it is not known.
+_REACH: Final = NormalDist().inv_cdf(1 - (1 - DEFAULT_LEVEL) / 2) + NormalDist().inv_cdf(POWER)  # deviations
 
-    The half width of an interval falls with the root of the number of rounds. What :func:`~suffice.stats.ratio.smallest_change` needs beyond the tolerance is what a side
-    that is equal may lose of it.
+
+def times_as_many_rounds(check: GuardCheck, lasting: float = 0.0) -> float | None:
+    """How many times as many rounds would show two equal sides to be within the tolerance in four of five comparisons.
+
+    What :func:`~suffice.stats.ratio.smallest_change` needs beyond the tolerance is what a side that is equal may lose of it. The half width of an
+    interval falls with the root of the number of rounds, but for ``lasting``: the deviation of the logarithm of the ratio that no number of rounds takes away.
+
+    Returns:
+        None where these are enough, or it is not known; infinite where no number is.
     """
     if check.smallest_detectable_change is None or check.tolerance is None:
         return None
@@ -272,9 +281,12 @@ def times_as_many_rounds(check: GuardCheck) -> int | None:
         limit, smallest = 1 + check.tolerance, 1 + check.smallest_detectable_change
     if smallest <= 0:
         return None
-    share = math.log(smallest / limit) / math.log(limit)
-    needed = math.ceil(share**2)
-    return needed if needed > 1 else None
+    # Reaches, in units of what may be: the ratio's own, and that of what lasts.
+    own = math.log(smallest / limit) / math.log(limit)
+    stays = lasting * _REACH / abs(math.log(limit))
+    if own <= 1:
+        return None
+    return math.ceil((own**2 - stays**2) / (1 - stays**2)) if stays < min(1.0, own) else math.inf
 
 
 def _words(found: _Ratio, counted: Estimate | None, tolerance: Tolerance, outcome: Outcome, kind: CheckKind) -> str:

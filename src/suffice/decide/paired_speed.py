@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from suffice.stats.intervals import DEFAULT_LEVEL, median
 from suffice.stats.rounds import paired_ratio
@@ -25,8 +25,11 @@ SETTING: Final = "interleaved"  # of a record's settings
 # steps, the ratio of a round scatters by 6.8 % by all steps, 3.4 % by the lowest tenth, 3.7 % by the median, 2.9 % by the mean of those that are not slow
 # (1.25 times: 3.3 %, 2 times: 3.0 %, 3 times: 4.9 %): benchmarks/guard_bars.py.
 SLOW_STEP: Final = 1.5
-# Of two processes with the same model the one that was opened first was slower by 2.8 % in the mean of 24 openings: half of that to either side, and what is left of the scatter.
-OPENED_ONCE: Final = 0.02
+# Where its memory lies makes a process faster or slower for as long as it lives, so that the ratio of two processes with the same model scatters by so much from
+# opening to opening, whatever the number of rounds; and the one that is opened first is slower by twice OPENED_FIRST, in the mean. Of 234 pairs of ten rounds of the same
+# thing (benchmarks/guard_bars.py), from whose halves, opened in opposite orders, what rounds scatter by themselves (3.5 %) was taken off.
+OPENING: Final = 0.0125
+OPENED_FIRST: Final = 0.015
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +110,31 @@ def _even(steps_s: Sequence[float]) -> list[float]:
 
 
 def scatter_of_openings(record: RunRecord) -> float:
-    """Standard deviation of the logarithm of a ratio that rests on models which were opened once (:data:`OPENED_ONCE`); 0: in either order, or anew for each round."""
-    return OPENED_ONCE if interleaved_of(record).get("opened_once") is True else 0.0
+    """Standard deviation of the logarithm of a ratio that comes from how often the models were opened, beyond what its rounds show of it.
+
+    Opened once, they differ by :data:`OPENING` and by who was first. Opened k times in both orders, the ratio keeps ``OPENING / sqrt(k)`` however many rounds there are;
+    n rounds show ``(OPENING^2 + OPENED_FIRST^2) / n`` of its variance in their own scatter. 0: opened anew for each round, or the record does not say.
+    """
+    told = interleaved_of(record)
+    if told.get("opened_once") is True:
+        return math.hypot(OPENING, OPENED_FIRST)
+    openings, rounds = told.get("openings"), _first(rounds_of_rows(record).get("decode"))
+    if not _is_count(openings) or not isinstance(rounds, list | tuple) or not rounds:
+        return 0.0
+    return math.sqrt(max(0.0, OPENING**2 / openings - (OPENING**2 + OPENED_FIRST**2) / len(set(rounds))))
+
+
+def lasting_scatter(record: RunRecord) -> float:
+    """What of a ratio's scatter no number of rounds takes away: that of the openings. 0: the record does not say."""
+    told = interleaved_of(record)
+    openings = told.get("openings")
+    if told.get("opened_once") is True:
+        return math.hypot(OPENING, OPENED_FIRST)
+    return OPENING / math.sqrt(openings) if _is_count(openings) else 0.0
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def paired_prefill(reference: RunRecord, candidate: RunRecord, level: float = DEFAULT_LEVEL) -> Estimate | None:

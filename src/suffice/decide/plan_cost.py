@@ -84,14 +84,32 @@ def here_cost(stated: HereCost, utilisation: float | None) -> MonthlyCost:
     """
     parts = [_written_off(stated)]
     low = high = None
+    per_volume = 0.0
     if stated.watts is not None and stated.price_per_kwh is not None:
         tag = stated.tag(stated.price_per_kwh, "kWh", "--price-per-kwh")
         least_kwh, kwh = _energy_range(stated, stated.watts, utilisation)
         parts.append(CostPart(name="energy", amount=kwh * tag.amount, units=kwh, price=tag))
         if least_kwh < kwh:
             low, high = parts[0].amount + least_kwh * tag.amount, parts[0].amount + kwh * tag.amount
-    amount = sum(part.amount for part in parts)
-    return MonthlyCost(amount=amount, currency=stated.currency, parts=tuple(parts), low=low, high=high)
+        per_volume = _working_kwh(stated, stated.watts, utilisation) * tag.amount
+    return MonthlyCost(
+        amount=sum(part.amount for part in parts),
+        currency=stated.currency,
+        parts=tuple(parts),
+        low=low,
+        high=high,
+        per_volume=per_volume,
+    )
+
+
+def _working_kwh(stated: HereCost, watts: float, utilisation: float | None) -> float:
+    """What of the counted kWh grows with the volume: those over the idle ones. None do where full power is counted for all hours.
+
+    A machine that works all the time is counted so as well: by how much less volume it would begin to idle is not known.
+    """
+    if utilisation is None or stated.idle_watts is None or utilisation >= 1:
+        return 0.0
+    return energy_kwh(watts - stated.idle_watts, 0.0, utilisation)
 
 
 def _written_off(stated: HereCost) -> CostPart:
@@ -131,6 +149,7 @@ def converted(cost: MonthlyCost, rates: Mapping[str, PriceTag]) -> MonthlyCost:
         parts=parts,
         low=scaled(cost.low),
         high=scaled(cost.high),
+        per_volume=cost.per_volume * rate.amount,
     )
 
 

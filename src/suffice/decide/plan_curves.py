@@ -1,4 +1,4 @@
-"""Curves of cost for charts: against volume, and against users at once. Machines are steps, APIs are lines."""
+"""Curves of cost for charts: against volume, and against users at once. Machines to rent are steps, APIs and this machine lines."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class CostCurve:
 def volume_curves(plan: Plan, *, most: int = 6) -> tuple[CostCurve, ...]:
     """Cost against generated tokens a month, of the cheapest option of each kind that is enough and of the APIs.
 
-    A machine whose capacity was not looked for stands for the demand's volume and less; one with a capacity for as many machines as it takes.
+    A machine whose capacity was not looked for stands for the demand's volume and less, with energy that grows as it works; one with a
+    capacity for as many machines as it takes.
 
     Args:
         plan: with tokens a month.
@@ -62,7 +63,8 @@ def _points(option: PlanOption, tokens: float) -> tuple[tuple[float, float], ...
     each = option.tokens_per_machine
     if each is None or option.kind is OptionKind.HERE:
         full = tokens if each is None else each
-        return tuple((x, amount) for x in grid if x <= full)
+        grows = 0.0 if option.cost is None else option.cost.per_volume
+        return tuple((x, amount - grows + grows * x / tokens) for x in grid if x <= full)
     steps = [each * count for count in range(1, math.ceil(grid[-1] / each)) if each * count < grid[-1]]
     places = sorted({*grid, *_thinned(steps), *(step * _JUST_OVER for step in _thinned(steps))})
     return tuple((x, amount / option.count * math.ceil(x / each / _JUST_OVER)) for x in places)

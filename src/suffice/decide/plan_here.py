@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from suffice.decide.plan_cost import here_cost
@@ -42,7 +43,7 @@ def here_options(
 def _option(
     demand: Demand, machine: MachineEvidence, stated: HereCost, volume: Volume | None, *, alone: bool
 ) -> PlanOption:
-    verdict = decide_machine(demand, machine)
+    verdict = decide_machine(replace(demand, budget_per_month=None), machine)  # the plan judges its bill
     binding = next((c.constraint for c in verdict.constraints if c.constraint.name == verdict.binding), None)
     too_often = asks_too_often(demand, volume, _request_s(demand, machine, verdict))
     utilisation = None if too_often else _utilisation(demand, machine, verdict, volume)

@@ -15,6 +15,7 @@ from suffice.decide.service_load import share_of
 from suffice.decide.verdict import WORST_FIRST, decide_machine
 from suffice.model.basis import weakest
 from suffice.model.cost import requests_per_month
+from suffice.units import SECONDS_PER_DAY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,7 +107,7 @@ def _member(fleet: Fleet, verdict: Verdict, kind: OptionKind, demand: Demand, ta
     """One part; ``demand``: all of it."""
     binding = next((item.constraint for item in verdict.constraints if item.constraint.name == verdict.binding), None)
     cost = _cost((fleet,), tags)
-    requests = requests_per_month(demand.requests_per_second or 0.0)
+    requests = requests_per_month((demand.requests_per_day or 0.0) / SECONDS_PER_DAY)
     return PlanOption(
         kind=kind,
         name=named(fleet),

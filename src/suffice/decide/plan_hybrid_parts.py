@@ -101,7 +101,8 @@ def parts_of(demand: Demand) -> Parts | None:
     elsewhere = replace(
         demand, interactive_share=None, memory_bytes=None, volume_per_day=None
     )  # stated memory is that of the machine at hand
-    waiting = replace(elsewhere, requests_per_second=share * rate)
+    volume = None if demand.volume_per_day is None else share * demand.volume_per_day
+    waiting = replace(elsewhere, requests_per_second=share * rate, volume_per_day=volume)
     rest = replace(
         elsewhere,
         kind=DemandKind.BATCH,

@@ -49,7 +49,8 @@ def _percent(share: float) -> str:
 
 def _division(hybrid: Hybrid) -> str:
     parts = hybrid.parts
-    share = parts.waiting_per_s / (parts.waiting_per_s + (parts.rest.requests_per_second or 0.0))
+    waiting, rest = (demand.requests_per_day or 0.0 for demand in (parts.waiting, parts.rest))
+    share = waiting / (waiting + rest)
     window = (
         "the day"
         if parts.rest.window_s is None

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from suffice.decide.service_curves import SIMULATION_ERROR
-from suffice.decide.service_load import LoadKind, queue_case, served_case
+from suffice.decide.service_load import LoadKind, limits_of, queue_case, served_case
 from suffice.model.cost import DAYS_PER_MONTH, Volume, hours_per_month, requests_per_month
 from suffice.model.demand import DemandKind
 from suffice.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
@@ -20,7 +20,7 @@ from suffice.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 if TYPE_CHECKING:
     from suffice.decide.evidence import MachineEvidence
     from suffice.decide.service_load import ServedCase
-    from suffice.model.demand import Demand
+    from suffice.model.demand import Demand, Lengths
 
 _WHOLE_PERCENTILE: Final = 95.0  # the length at P95 is what a limit there, or beyond, waits for
 _CERTAIN: Final = 100.0
@@ -47,6 +47,8 @@ class Work:
         demanded: users, or requests a second while there is time for them; 1 of one stream.
         margin: factor of load that is kept free.
         case: lengths and limits; None of one stream.
+        prompt_tokens: mean length of a prompt; None: not stated.
+        output_tokens: mean length of an answer; None: not stated.
         need: decode rate of each stream, tokens/s; None: not stated.
         ttft_s: limit on the time to first token; None: not stated.
         ttft_tokens: prompt for which that limit is judged.
@@ -56,6 +58,8 @@ class Work:
     demanded: float
     margin: float
     case: ServedCase | None = None
+    prompt_tokens: float | None = None
+    output_tokens: float | None = None
     need: float | None = None
     ttft_s: float | None = None
     ttft_tokens: float = 0.0
@@ -100,10 +104,16 @@ def work_of(demand: Demand, evidence: MachineEvidence) -> Work:
         demanded=1.0 if found is None else found.demanded,
         margin=demand.margin,
         case=found,
+        prompt_tokens=_mean(demand.prompt_tokens if found is None else found.prompt),
+        output_tokens=_mean(demand.output_tokens if found is None else found.output),
         need=needed,
         ttft_s=None if limit is None else limit.value_s,
         ttft_tokens=tokens,
     )
+
+
+def _mean(lengths: Lengths | None) -> float | None:
+    return None if lengths is None else lengths.mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,9 +153,9 @@ class Pace:
 
     def request_s(self, work: Work) -> float:
         """Seconds of one request served alone, at the slow end: no gain by batching."""
-        if work.case is None or not self.decode_low or not self.prefill_low:
+        if work.prompt_tokens is None or work.output_tokens is None or not self.decode_low or not self.prefill_low:
             return math.inf
-        return (work.case.prompt.mean / self.prefill_low + work.case.output.mean / self.decode_low) * _SLOWER
+        return (work.prompt_tokens / self.prefill_low + work.output_tokens / self.decode_low) * _SLOWER
 
     def least(self, work: Work) -> float:
         """The fewest machines that may hold the load with its margin at the slow end; infinite: none would."""
@@ -220,25 +230,24 @@ def busy_share(demand: Demand, volume: Volume | None, request_s: float, count: i
 
 
 def asks_too_often(demand: Demand, volume: Volume | None, request_s: float | None) -> str | None:
-    """A sentence where a volume is stated that so many users cannot send; None: they can, or nothing is known.
+    """A sentence where a volume is stated that so many users, or one stream, cannot send; None: they can, a rate is stated, or nothing is known.
 
     A user asks again when the answer is there, so that each sends at most one request in ``request_s``, what one takes that is served alone.
     """
-    if volume is None or demand.concurrent_users is None or not request_s or not math.isfinite(request_s):
+    if volume is None or demand.requests_per_second is not None or not request_s or not math.isfinite(request_s):
         return None
     stated = volume.requests / DAYS_PER_MONTH
-    most = demand.concurrent_users * SECONDS_PER_DAY / request_s
+    most = demand.streams * SECONDS_PER_DAY / request_s
     if stated <= most:
         return None
+    who = "one user who waits" if demand.streams == 1 else f"{demand.streams} users who wait"
     return (
-        f"{demand.concurrent_users} users who wait for each answer send {most:,.0f} requests a day here at most; that the stated {stated:,.0f} "
-        "are answered is not shown, so that a million tokens has no price"
+        f"{who} for each answer: {most:,.0f} requests a day here at most; that the stated {stated:,.0f} are answered is not shown, so that a "
+        "million tokens has no price"
     )
 
 
 def kept_share(demand: Demand) -> float:
     """The least share of answers that keep all limits where each holds at its percentile: what all together may miss is taken off."""
-    missed = sum((_CERTAIN - limit.percentile) / _CERTAIN for limit in (demand.ttft, demand.tpot) if limit is not None)
-    if demand.tokens_per_second_per_user is not None and demand.tpot is None:
-        missed += (_CERTAIN - _WHOLE_PERCENTILE) / _CERTAIN
+    missed = sum((_CERTAIN - limit.percent) / _CERTAIN for limit in limits_of(demand))
     return max(0.0, 1.0 - missed)

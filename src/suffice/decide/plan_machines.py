@@ -229,10 +229,10 @@ def _option(one: _Seen, count: int, asked: Asked, verdict: Verdict) -> PlanOptio
 
 def _point_request_s(one: _Seen, asked: Asked) -> float:
     """Seconds of a request at the middle of what is predicted."""
-    case, evidence = asked.work.case, one.offer.prospect.evidence
-    if case is None or evidence.prefill_rate is None or not evidence.decode:
+    work, evidence = asked.work, one.offer.prospect.evidence
+    if work.prompt_tokens is None or work.output_tokens is None or evidence.prefill_rate is None or not evidence.decode:
         return math.inf
-    return case.prompt.mean / evidence.prefill_rate.point + case.output.mean / evidence.decode[0].rate.point
+    return work.prompt_tokens / evidence.prefill_rate.point + work.output_tokens / evidence.decode[0].rate.point
 
 
 def _notes(one: _Seen, count: int, asked: Asked) -> tuple[str, ...]:

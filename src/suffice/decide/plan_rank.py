@@ -45,10 +45,17 @@ def within_budget(option: PlanOption, demand: Demand) -> PlanOption:
     if least > budget:
         reason = f"Over the budget by {cost.amount - budget:,.2f} {currency}: {over}. {option.reason}"
         return replace(option, grade=Grade.NOT_ENOUGH, reason=reason, binding=BUDGET, headroom=headroom)
-    reason = (
-        f"Not settled: {over}, and as little as {least:,.2f} if it is as fast as the high end says. {option.reason}"
-    )
+    reason = f"Not settled: {over}, and as little as {least:,.2f} {_least_if(option)}. {option.reason}"
     return replace(option, grade=Grade.OPEN, reason=reason, binding=BUDGET, headroom=headroom)
+
+
+def _least_if(option: PlanOption) -> str:
+    """When the bill is that of its low end: of the machine at hand energy is in doubt, of others the speed."""
+    if option.kind is not OptionKind.HERE:
+        return "if it is as fast as the high end says"
+    if option.utilisation is None:
+        return "if it hardly works: the share of time in which it does is not known"
+    return "if it draws nothing when idle, which is not stated (--machine-idle-watts)"
 
 
 def with_price_of_tokens(option: PlanOption, kept: float) -> PlanOption:
@@ -93,8 +100,9 @@ def references(options: Sequence[PlanOption], currency: str) -> tuple[PlanOption
 def crossovers(options: Sequence[PlanOption], currency: str, volume: Volume | None) -> tuple[Crossover, ...]:
     """The volume from which on a machine costs less than an API, for each API and the cheapest machine of each kind that is enough.
 
-    A machine costs the same at any volume that it carries; an API costs nothing where nobody asks. There is none where the volume that
-    fills the machines is cheaper by the token, none beyond what a machine is shown to carry, and none against one that costs nothing more.
+    A machine costs the same at any volume that it carries, but for the energy of the time in which it works, where that is known; an API
+    costs nothing where nobody asks. There is none where the volume that fills the machines is cheaper by the token, none beyond what a
+    machine is shown to carry, and none against one that costs less at any volume.
     """
     pairs = [(machine, api) for machine in references(options, currency) for api in paid_apis(options, currency)]
     found = [_crossover(machine, api, volume) for machine, api in pairs]
@@ -115,12 +123,11 @@ def paid_apis(options: Iterable[PlanOption], currency: str) -> list[PlanOption]:
 
 def _crossover(machine: PlanOption, api: PlanOption, volume: Volume | None) -> Crossover | None:
     """Of one machine where it is known what one carries: for less work fewer are rented. Else all of them are shown to carry the demand."""
-    if volume is None or machine.cost is None or api.cost is None or not (machine.cost.amount and api.cost.amount):
+    times = _times_the_demand(machine, api)
+    if volume is None or not 0 < times < math.inf:
         return None
     each = machine.tokens_per_machine
-    count = machine.count if each is None else 1
     carried = machine.tokens_per_month if each is None else each
-    times = machine.cost.amount / machine.count * count / api.cost.amount
     tokens = volume.output_tokens_per_month * times
     if carried is None or tokens > carried:
         return None
@@ -131,6 +138,21 @@ def _crossover(machine: PlanOption, api: PlanOption, volume: Volume | None) -> C
         times_the_demand=times,
         up_to_tokens_per_month=carried,
     )
+
+
+def _times_the_demand(machine: PlanOption, api: PlanOption) -> float:
+    """The volume over the demand's at which both cost the same; 0: the machine costs no more at any, infinite: at none.
+
+    The machine costs what does not depend on the volume, and the volume times what does; the API the volume times its bill.
+    """
+    if machine.cost is None or api.cost is None:
+        return math.inf
+    count = machine.count if machine.tokens_per_machine is None else 1
+    fixed = (machine.cost.amount - machine.cost.per_volume) / machine.count * count
+    saved = api.cost.amount - machine.cost.per_volume
+    if saved > 0:
+        return max(0.0, fixed) / saved
+    return math.inf if fixed > 0 or saved < 0 else 0.0
 
 
 def unit_name(option: PlanOption) -> str:
@@ -144,9 +166,9 @@ def never_cheaper(options: Sequence[PlanOption], found: Sequence[Crossover], cur
     return tuple(
         f"{api.name} costs less than {machine.name} at every volume that {_carries(machine)}"
         for machine in references(options, currency)
-        if machine.cost is not None and machine.cost.amount > 0 and machine.tokens_per_month is not None
+        if machine.tokens_per_month is not None
         for api in paid_apis(options, currency)
-        if not crossed & {(machine.name, api.name), (unit_name(machine), api.name)}
+        if _times_the_demand(machine, api) > 0 and not crossed & {(machine.name, api.name), (unit_name(machine), api.name)}
     )
 
 

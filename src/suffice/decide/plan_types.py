@@ -81,13 +81,23 @@ class CostPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonthlyCost:
-    """What an option costs in a month of 730 hours. ``low`` and ``high``: where the amount rests on predicted speeds or on stated ranges."""
+    """What an option costs in a month of 730 hours.
+
+    Attributes:
+        amount: see above.
+        currency: of it.
+        parts: the lines of the bill.
+        low: the least that it may be, where it rests on predicted speeds or on stated ranges.
+        high: the most; None beside a ``low``: no upper end is known.
+        per_volume: what of a machine's amount grows with the volume, at that of the demand: energy for the time in which it works.
+    """
 
     amount: float
     currency: str
     parts: tuple[CostPart, ...]
     low: float | None = None
     high: float | None = None
+    per_volume: float = 0.0
 
     @property
     def price_date(self) -> str | None:
@@ -147,7 +157,7 @@ class PlanOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossover:
-    """Where a machine of fixed price and one that is paid by volume cost the same.
+    """Where a machine and an API, which is paid by volume, cost the same.
 
     Attributes:
         cheaper_below: the API.

@@ -32,8 +32,8 @@ MOST_GRAVE: Final = 1
 # And by more than so many slow readings: with nobody of ours beside, 45 of 272 readings of a 2-core VM were slow, two or more in 12 of 37 runs of five to ten, three or more in three.
 MOST_SLOW_READINGS: Final = 2
 
-# Goes up with every change of a rule or a limit that makes a mark: a record of an older rule is judged again when it is read, and no edit is seen in it.
-MARKS_RULE: Final = 2
+# Goes up with every change of a rule or a limit that makes a mark or a quiet speed: a record of an older rule is judged again when it is read, and no edit is seen in it.
+MARKS_RULE: Final = 3
 
 _READING_FIELDS: Final = tuple(field.name for field in fields(ReferenceReading))
 

@@ -71,13 +71,14 @@ def memory_plan(
         how = f"measured peak of {(record.measurement.peak_rss_bytes or 0) / GIB:.2f} GiB, its cache exchanged for that of the slots"
     if encoder_bytes:
         how += f"; {format_memory(encoder_bytes)} for the encoder of images"
-    usable = stated_bytes if stated_bytes is not None else record.memory_usable_bytes
+    # What a record of several engines has is one engine's already (:func:`suffice.measure.numa.facts_on`); what is stated is of all.
+    usable = record.memory_usable_bytes if stated_bytes is None else stated_bytes / evidence.engines
     return MemoryPlan(
         needed=computed(
             needed, f"{how}; {slots} slots of {context} tokens; {format_memory(SERVER_BYTES)} for the server itself"
         ),
         limit=computed(_up_to_mib(needed * HEADROOM), f"{HEADROOM:g} times the memory that is expected"),
-        usable_bytes=None if usable is None else usable / evidence.engines,
+        usable_bytes=usable,
     )
 
 

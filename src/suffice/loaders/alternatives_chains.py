@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from suffice.decide import alternatives_words as words
 from suffice.decide.alternatives import Alternative, AlternativeKind, chained_evidence
+from suffice.decide.plan_load import paid_hours
 from suffice.decide.verdict import Grade
 from suffice.decide.wording import format_value
 from suffice.loaders.alternatives_market import chain_of, fastest
 from suffice.loaders.gguf import read_gguf_header
 from suffice.loaders.shape_model import ShapeModel
+from suffice.model.cost import HOURS_PER_MONTH
 from suffice.model.rpc import fewest_machines, layer_bytes, needed_by_count
 
 if TYPE_CHECKING:
@@ -120,10 +122,13 @@ def _named(asked: Asked, found: Sequence[Chained]) -> tuple[Chained, ...]:
 
 
 def _instead(asked: Asked) -> tuple[str, ...]:
-    """The cheapest single machine that holds the model: what several have to be compared with."""
+    """The cheapest single machine that holds the model, for the hours of their bill: what several have to be compared with."""
     one = asked.market.cheapest_plain(asked.model)
     if one is None or one.price is None or not one.evidence.decode:
         return ()
     price, rate = one.price, one.evidence.decode[0].rate
-    cost = f"{price.per_month:,.0f} {price.currency} a month ({price.region}, {price.date}, {price.source})"
+    hours = paid_hours(asked.demand)
+    rented = "" if hours >= HOURS_PER_MONTH else f", rented for {hours:,.0f} of its {HOURS_PER_MONTH:.0f} hours"
+    amount = f"{asked.rent(price).amount:,.0f} {price.currency} a month{rented}"
+    cost = f"{amount} ({price.region}, {price.date}, {price.source})"
     return (words.single_machine_note(one.name, format_value(rate.point, "tokens/s"), cost),)

@@ -256,8 +256,9 @@ class _SideBySide:
             if number and not any(self._is_due(able, stage, started_s) for stage in stages):
                 continue
             if number:
-                is_reversed, was_reversed = not is_reversed, True
+                is_reversed = not is_reversed
                 self._reopen(able[::-1] if is_reversed else able)
+            before = self._made(able)
             with self._watch.watched(), self._observer(able) as observer:
                 for turn in able:
                     turn.observer = observer
@@ -265,6 +266,7 @@ class _SideBySide:
                     self._repeat(able, stage, started_s, together=True)
                 if observer is not None:
                     observer.prepare(always=True)
+            was_reversed = was_reversed or (is_reversed and self._made(able) > before)
         if len(able) > 1 and not was_reversed:
             self._warnings.append(OPENED_ONCE)
             for turn in able:
@@ -279,6 +281,10 @@ class _SideBySide:
     @staticmethod
     def _done(able: Sequence[Turn], stage: Stage) -> int:
         return len(set.intersection(*(turn.rounds_of(stage.parts) for turn in able)))
+
+    def _made(self, able: Sequence[Turn]) -> int:
+        """Rounds of all stages so far."""
+        return sum(self._done(able, stage) for stage in self._stages(together=True))
 
     def _reopen(self, able: Sequence[Turn]) -> None:
         for turn in able:

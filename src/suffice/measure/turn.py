@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from suffice.decide.paired_speed import SETTING, rounds_of_rows
+from suffice.decide.paired_speed import SETTING, interleaved_of, rounds_of_rows
 from suffice.decide.quiet import with_quiet
 from suffice.errors import UsageError
 from suffice.measure.attention import PLAIN_CACHE_TYPES
@@ -86,6 +86,8 @@ class Turn(FileRun):
         self._runner: SeriesRunner | None = None
         self._is_open = False
         self.opened_once = False  # of all rounds, beside the others
+        self._opening = 0  # since this part of the measurement began
+        self._openings = self._earlier_openings()
         self._peak_bytes: int | None = None if earlier is None else earlier.measurement.peak_rss_bytes
         self._rounds: dict[DecodeAt | None, list[int]] = {}
 
@@ -155,6 +157,7 @@ class Turn(FileRun):
             self._attention_is_off = common.attention.is_off and can_be_off
         load, self._session = self._load()
         self._is_open = True
+        self._opening += 1
         self._tell_session(load)
         self._threads, self.impression = self._settle(load)
         self._attention_is_off = self._is_off(self._record)
@@ -174,6 +177,7 @@ class Turn(FileRun):
         """Load the model again, from the page cache where that holds it, and warm it up."""
         self._session = self._open(self._path)
         self._is_open = True
+        self._opening += 1
         self._session.set_threads(self._threads.decode, self._threads.prefill)
         warm_up(self._session)
         self._session.rest()
@@ -227,6 +231,7 @@ class Turn(FileRun):
                     yield
         for series, rows in self._rows().items():
             self._rounds[series] += [number] * (rows - len(self._rounds[series]))
+        self._openings.add((self.company.session, self._opening))
         self._note_peak()
         self._session.rest()
 
@@ -301,6 +306,12 @@ class Turn(FileRun):
             model.parameters,
         )
 
+    def _earlier_openings(self) -> set[tuple[str, int]]:
+        """Those of the part that is gone on with, whose numbers are none of this part."""
+        told = {} if self._earlier is None else interleaved_of(self._earlier)
+        count = told.get("openings")
+        return {("earlier", number) for number in range(count)} if isinstance(count, int) else set()
+
     def _part_of(self, series: DecodeAt | None) -> Part:
         deep = series is not None and series.depth > self._plan_of_turns.prompt_tokens
         return Part.DEEP if deep else Part.SHALLOW
@@ -329,6 +340,7 @@ class Turn(FileRun):
             "with": [name for name in self.company.names if name != self.name],
             "settings_of": self._settings_of(),
             "opened_once": self.opened_once,
+            "openings": len(self._openings),
             "round_of_row": {
                 "decode": [list(marks) for series, marks in self._rounds.items() if series is not None],
                 "prefill": list(self._rounds[None]),

@@ -119,6 +119,11 @@ class Demand:
         return self.concurrent_users or 1
 
     @property
+    def margin_is_of_load(self) -> bool:
+        """Whether the margin is one of load: it multiplies the users or the rate, and not what a single stream needs."""
+        return self.streams > 1 or self.requests_per_second is not None
+
+    @property
     def requests_per_day(self) -> float | None:
         """Requests that arrive in a day: the stated volume, else the rate all day."""
         if self.volume_per_day is not None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Above these, a forged record could keep a reader busy for hours. A run has hundreds of repetitions, of 64 steps at most.
 _MOST_REPETITIONS: Final = 1500
+_MOST_IN_ALL: Final = 4 * _MOST_REPETITIONS
 _MOST_STEPS: Final = 100_000
 _MOST_REFERENCES: Final = 100_000
 _MOST_PAIRS: Final = 10_000_000  # of a step and a window
@@ -36,6 +37,7 @@ def check_quiet(record: RunRecord, *, source: str) -> None:
     if not any(repetitions or quiet for _, _, repetitions, quiet in series):
         return
     _check_references(references, source)
+    _check_amount([repetitions for _, _, repetitions, _ in series], source)
     for name, rows, repetitions, _ in series:
         _check_repetitions(name, rows, repetitions, references, source)
     if record.contention.marks_rule not in (None, MARKS_RULE):
@@ -56,6 +58,12 @@ def check_quiet(record: RunRecord, *, source: str) -> None:
             raise RecordError(
                 f"{source}: the undisturbed speed of {name} does not follow from its times and marks; the record was edited"
             )
+
+
+def _check_amount(series: Sequence[Sequence[RepetitionRecord]], source: str) -> None:
+    count = sum(len(repetitions) for repetitions in series)
+    if count > _MOST_IN_ALL:
+        raise RecordError(f"{source}: holds readings of {count} repetitions in all; no run has that")
 
 
 def _check_references(references: Sequence[Sequence[ReferenceRecord]], source: str) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def write_chart(path: Path, candidates: Sequence[Candidate], demand: Demand | None) -> None:
-    """Bars of decode rates with their intervals, lines for the need and the need times the margin.
+    """Bars of decode rates with their intervals, lines for the need and, of a single stream, the need times the margin.
 
     Raises:
         OutputError: it cannot be written.
@@ -46,6 +46,7 @@ def _bars(candidates: Sequence[Candidate], demand: Demand | None) -> Figure:
     need = None if demand is None else demand.required_decode_tokens_per_second
     if need is not None and demand is not None:
         axes.axvline(need, color="#e45756", label=f"need {need:g}")
-        axes.axvline(need * demand.margin, color="#e45756", linestyle="--", label=f"with margin {demand.margin:g}")
+        if not demand.margin_is_of_load:
+            axes.axvline(need * demand.margin, color="#e45756", linestyle="--", label=f"with margin {demand.margin:g}")
         axes.legend()
     return figure

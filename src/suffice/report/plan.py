@@ -50,14 +50,18 @@ def part_text(part: CostPart, currency: str) -> str:
 
 
 def cost_text(cost: MonthlyCost | None) -> str:
-    """A bill with its range: ``1,358.53 USD (679.27 to 1,358.53)``."""
+    """A bill with its range: ``1,358.53 USD (679.27 to 1,358.53)``, ``2,942.11 USD (at least 2,812.00, no upper end known)``."""
     if cost is None:
         return "unknown"
     if cost.low is None and cost.high is None:
         return money(cost.amount, cost.currency)
-    low = cost.amount if cost.low is None else cost.low
-    high = cost.amount if cost.high is None else cost.high
-    return f"{money(cost.amount, cost.currency)} ({low:,.2f} to {high:,.2f})"
+    if cost.high is None:
+        told = f"at least {cost.low:,.2f}, no upper end known"
+    elif cost.low is None:
+        told = f"at most {cost.high:,.2f}, no lower end known"
+    else:
+        told = f"{cost.low:,.2f} to {cost.high:,.2f}"
+    return f"{money(cost.amount, cost.currency)} ({told})"
 
 
 def shown_options(plan: Plan, top: int = SHOWN) -> tuple[PlanOption, ...]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from suffice.decide.plan_types import CostPart, Crossover, Plan, PlanOption, PriceTag
     from suffice.decide.quantity import Quantity
     from suffice.model.demand import Demand, Lengths, Limit
+    from suffice.model.vision import ImageLoad
 
 
 def plan_document(plan: Plan, demand: Demand, options: tuple[PlanOption, ...] | None = None) -> dict[str, Any]:
@@ -129,6 +130,10 @@ def _limit(limit: Limit | None) -> dict[str, float] | None:
     return None if limit is None else {"seconds": limit.value_s, "percentile": limit.percentile}
 
 
+def _images(images: ImageLoad | None) -> dict[str, float] | None:
+    return None if images is None else {"per_request": images.per_request, "tokens_each": images.tokens_each}
+
+
 def _demand(demand: Demand) -> dict[str, Any]:
     """As it was judged, in SI units; None: not stated."""
     return {
@@ -143,6 +148,8 @@ def _demand(demand: Demand) -> dict[str, Any]:
         "ttft": _limit(demand.ttft),
         "tpot": _limit(demand.tpot),
         "window_s": demand.window_s,
+        "context_tokens": demand.context_tokens,
+        "images": _images(demand.images),
         "margin": demand.margin,
         "budget_per_month": demand.budget_per_month,
         "currency": demand.currency,

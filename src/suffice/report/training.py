@@ -125,11 +125,9 @@ def _row(option: TrainingOption, sources: dict[str, int]) -> list[str]:
     return [
         option.name,
         option.grade.value,
-        "unknown"
-        if option.time_s is None
-        else f"{'at least ' if option.time_s.high is None else ''}{_time(option.time_s.point)}",
+        "unknown" if option.time_s is None else _time_cell(option.time_s),
         _time_range(option.time_s),
-        "no price" if cost is None else f"{cost.amount:,.2f} {cost.currency}",
+        "no price" if cost is None else _cost_cell(cost),
         "" if cost is None else _cost_range(cost),
         f"{format_memory(memory.low)} to {format_memory(memory.high)} of {_usable(option)}",
         "" if cost is None else f"{cost.price.date} [{sources[cost.price.source]}]",
@@ -149,6 +147,18 @@ def _time(seconds: float) -> str:
         return f"{seconds / SECONDS_PER_MINUTE:.3g} min"
     hours = seconds / SECONDS_PER_HOUR
     return f"{hours:,.0f} h" if hours >= 100 else f"{hours:.3g} h"  # noqa: PLR2004  # from there on no decimals
+
+
+def _time_cell(time_s: Quantity) -> str:
+    """The estimate; where nobody knows how long it takes at most, the least: what lies between is no estimate then."""
+    if time_s.high is None and time_s.low is not None:
+        return f"at least {_time(time_s.low)}"
+    return _time(time_s.point)
+
+
+def _cost_cell(cost: TrainingCost) -> str:
+    """As the time of which it is made."""
+    return f"at least {cost.low:,.2f} {cost.currency}" if cost.high is None else f"{cost.amount:,.2f} {cost.currency}"
 
 
 def _time_range(time_s: Quantity | None) -> str:

@@ -171,11 +171,16 @@ def _remarks(option: OptionView, words: Words) -> list[Text]:
 
 
 def _monthly(option: OptionView, words: Words) -> str:
+    """The bill with its range; an end that nobody knows is said to be so."""
     text = money(option.monthly_cost, option.currency, words)
-    if option.monthly_cost_low is None or option.monthly_cost_high is None:
+    ends = option.monthly_cost_low, option.monthly_cost_high
+    if ends == (None, None):
         return text
-    low, high = (money(end, None, words) for end in (option.monthly_cost_low, option.monthly_cost_high))
-    return words("percentile.range", value=text, low=low, high=high)
+    low, high = (money(end, None, words) for end in ends)
+    if None not in ends:
+        return words("percentile.range", value=text, low=low, high=high)
+    inside = words("range.no_low", high=high) if ends[0] is None else words("range.no_high", low=low)
+    return words("brackets", outside=text, inside=inside)
 
 
 def _bars(options: tuple[OptionView, ...], currency: str, words: Words) -> tuple[CostBar, ...]:

@@ -48,11 +48,12 @@ def _demand(given: PageInput, words: Words) -> Figure:
     need = demand.required_decode_tokens_per_second
     if need is None:
         return _missing("numbers.demand", "numbers.demand.none", "not stated", words)
-    with_margin = words.number(need * demand.margin, _UNIT)
+    factor = f"{demand.margin:g}"
+    margin = words.text("numbers.demand.margin", value=words.number(need * demand.margin, _UNIT), margin=factor)
     return Figure(
         label=words.text("numbers.demand"),
         value=words.cell(need, _UNIT),
-        interval=words.text("numbers.demand.margin", value=with_margin, margin=f"{demand.margin:g}"),
+        interval=words.text("numbers.demand.load", margin=factor) if demand.margin_is_of_load else margin,
         basis=Text(text=words.basis(Basis.STATED)),
         source=words.text("numbers.demand.source", file=one_line(given.demand_file)),
     )

@@ -154,10 +154,11 @@ def _limits(demand: Demand, words: Words) -> tuple[Limit, ...]:
     need, floor = demand.required_decode_tokens_per_second, demand.quality_floor
     found = []
     if need is not None:
-        told = words(
-            "numbers.demand.margin", value=words.number(need * demand.margin, "tokens/s"), margin=f"{demand.margin:g}"
-        )
-        found.append(Limit(label=told, value=need * demand.margin, along=Along.X))
+        key, asked = "numbers.demand.margin", need * demand.margin
+        if demand.margin_is_of_load:
+            key, asked = "quality.need.load", need
+        told = words(key, value=words.number(asked, "tokens/s"), margin=f"{demand.margin:g}")
+        found.append(Limit(label=told, value=asked, along=Along.X))
     if floor is not None:
         found.append(Limit(label=words("sense.at least", value=words.number(floor, "share")), value=floor))
     return tuple(found)

@@ -179,6 +179,7 @@ TEXTS: Final = MappingProxyType(
         "numbers.prediction": "prediction",
         "numbers.measurement": "measurement",
         "numbers.demand.margin": "{value} with the margin of {margin}",
+        "numbers.demand.load": "of each stream; the margin of {margin} is one of load: at {margin} times the users or requests each stream needs the same",
         "numbers.demand.source": "the demand file, {file}",
         "numbers.demand.none": "the demand asks for no decode rate of a stream; see the constraints below",
         "numbers.ceiling.source": "memory bandwidth of {bandwidth} over the bytes that one token reads",
@@ -299,6 +300,7 @@ TEXTS: Final = MappingProxyType(
         "quality.y": "score",
         "quality.front": "no other is better in both",
         "quality.rest": "another is better in both, or it is not known",
+        "quality.need.load": "{value} for each stream; the margin of {margin} is one of load",
         "quality.none": "No comparison of quantizations is given: `suffice quants REFERENCE.gguf --make q8_0,q4_k_m --items items.jsonl --out q4`, then `suffice report ... --quants q4`.",
         # Cost
         "cost.intro": "{count} options for {model}, of {judged} that were looked at; costs of a month of 730 hours in {currency}.",
@@ -392,6 +394,7 @@ TEXTS: Final = MappingProxyType(
         "demand.floor": "least score",
         "demand.loss": "largest loss",
         "demand.budget": "budget of a month",
+        "demand.currency": "currency",
         "demand.images": "images in a request",
         "demand.images.value": "{count}, {tokens} each",
         "demand.interactive_share": "share that must keep the limits",

@@ -192,6 +192,7 @@ TEXTS: Final = MappingProxyType(
         "numbers.prediction": "预测",
         "numbers.measurement": "实测",
         "numbers.demand.margin": "计入 {margin} 倍余量为 {value}",
+        "numbers.demand.load": "每一路的需求；{margin} 倍余量以负载计：用户数或请求为 {margin} 倍时，每一路的需求不变",
         "numbers.demand.source": "需求文件 {file}",
         "numbers.demand.none": "需求没有规定单路的生成速度；见下面的约束",
         "numbers.ceiling.source": "内存带宽 {bandwidth} 除以每个 token 读取的字节数",
@@ -312,6 +313,7 @@ TEXTS: Final = MappingProxyType(
         "quality.y": "得分",
         "quality.front": "没有其他模型两方面都更好",
         "quality.rest": "有其他模型两方面都更好，或情况未知",
+        "quality.need.load": "每一路 {value}；{margin} 倍余量以负载计",
         "quality.none": "没有给出量化比较：`suffice quants REFERENCE.gguf --make q8_0,q4_k_m --items items.jsonl --out q4`，然后 `suffice report ... --quants q4`。",
         # Cost
         "cost.intro": "{model} 的 {count} 个方案（共考察 {judged} 个）；费用为每月（730 小时），货币 {currency}。",
@@ -405,6 +407,7 @@ TEXTS: Final = MappingProxyType(
         "demand.floor": "最低得分",
         "demand.loss": "最大损失",
         "demand.budget": "每月预算",
+        "demand.currency": "货币",
         "demand.images": "每个请求的图片",
         "demand.images.value": "{count} 张，每张 {tokens}",
         "demand.interactive_share": "必须满足限值的比例",
