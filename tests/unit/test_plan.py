@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.hybrids import machine, mixed_demand
 from helpers.plans import CHAT, JOB, STREAM, TODAY, chat_plan, few_machines, job_plan, request
 from helpers.records import run_record
 from suffice.decide.evidence import evidence_from
@@ -233,6 +234,23 @@ def test_curves_of_users_take_more_machines_for_more_users() -> None:
     assert amounts[0] == pytest.approx(1.006 * HOURS_PER_MONTH)
     assert len(amounts) < 4
     assert plan_concurrency(request(CHAT), chat_plan(), most=1)
+
+
+def test_as_many_machines_as_users_hold_what_one_of_each_holds() -> None:
+    """Two users at 8 tokens/s, margin 1.5: one machine would have three streams to carry, each of two has two, which it does at 25 tokens/s and not at 15."""
+    demand = mixed_demand(
+        requests_per_second=None,
+        interactive_share=None,
+        concurrent_users=2,
+        ttft=None,
+        tokens_per_second_per_user=8.0,
+        margin=1.5,
+    )
+    quick, slow = (machine("m", rate, 4000.0, 1.0, spread=0.0).prospect.evidence for rate in (25.0, 15.0))
+
+    assert holds(demand, quick, 1) is None
+    assert holds(demand, quick, 2) is not None
+    assert holds(demand, slow, 2) is None
 
 
 def test_users_alone_are_no_volume() -> None:

@@ -118,6 +118,7 @@ def machines_for_users(demand: Demand, offer: Offer, users: int, most_machines: 
     crowd = replace(
         elsewhere(demand),
         concurrent_users=users,
+        is_share=True,
         requests_per_second=None,
         rate_is_daily=False,
         window_s=None,

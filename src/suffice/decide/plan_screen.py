@@ -146,7 +146,8 @@ def holds(demand: Demand, evidence: MachineEvidence, count: int) -> ServiceOutlo
     """
     share = share_of(demand, count)
     key, machine = _reduced(share, evidence)
-    unloaded = replace(share, concurrent_users=None, requests_per_second=None)
+    of_users = share.is_share or share.streams > 1  # one user of several is a load, one alone is none
+    unloaded = replace(share, concurrent_users=None, requests_per_second=None, is_share=of_users)
     return _screen_of(unloaded).outlook(key, machine, share)
 
 

@@ -163,6 +163,7 @@ def share_of(demand: Demand, engines: int) -> Demand:
     return replace(
         demand,
         concurrent_users=None if users is None else math.ceil(users / engines),
+        is_share=demand.is_share or (engines > 1 and demand.streams > 1),
         requests_per_second=None if rate is None else rate / engines,
         memory_bytes=None if memory is None else memory / engines,
     )
@@ -176,7 +177,7 @@ def served_case(demand: Demand, evidence: MachineEvidence, effort: Effort | None
     """
     if demand.requests_per_second is not None and _has_lengths(demand):
         kind, demanded = LoadKind.RATE, demand.requests_per_second
-    elif demand.streams > 1:
+    elif demand.streams > 1 or demand.is_share:
         kind, demanded = LoadKind.USERS, float(demand.streams)
     else:
         return None

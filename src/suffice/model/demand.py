@@ -76,6 +76,7 @@ class Demand:
             ``window_s``, else within the day. None: all of them must keep the limits.
         volume_per_day: requests of a day, where the rate is that of the busiest time, or users are stated; None: the rate holds all day.
         concurrent_users: streams that are generating at the same time (instead of a rate).
+        is_share: it is a part of a load of several users, so that its margin is one of load also where one of them is left.
         tokens_per_second_per_user: decode rate that each stream needs.
         ttft: limit on the time to first token.
         tpot: limit on the time per output token after the first.
@@ -99,6 +100,7 @@ class Demand:
     volume_per_day: float | None = None
     interactive_share: float | None = None
     concurrent_users: int | None = None
+    is_share: bool = False
     tokens_per_second_per_user: float | None = None
     ttft: Limit | None = None
     tpot: Limit | None = None
@@ -121,7 +123,7 @@ class Demand:
     @property
     def margin_is_of_load(self) -> bool:
         """Whether the margin is one of load: it multiplies the users or the rate, and not what a single stream needs."""
-        return self.streams > 1 or self.requests_per_second is not None
+        return self.streams > 1 or self.is_share or self.requests_per_second is not None
 
     @property
     def requests_per_day(self) -> float | None:
