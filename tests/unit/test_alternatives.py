@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -14,7 +15,7 @@ from suffice.catalogue.catalogue import shipped
 from suffice.catalogue.entries import ApiPrice
 from suffice.catalogue.models import model_named
 from suffice.decide.alternatives import LOAD, Alternative, AlternativeKind, Alternatives, CheckKind, with_other_model
-from suffice.decide.verdict import Grade
+from suffice.decide.verdict import Grade, decide_machine
 from suffice.errors import DemandError
 from suffice.loaders.alternatives import alternatives_for
 from suffice.loaders.alternatives_models import fewer_bits, known_of, similar_mixtures, smaller_siblings
@@ -27,7 +28,7 @@ from suffice.model.blueprint import blueprint_header
 from suffice.model.demand import Demand, DemandKind, Lengths, StreamLengths, single_stream_need
 from suffice.model.recipe import quantized_header
 from suffice.model.rpc import Cluster, Network
-from suffice.units import GIB
+from suffice.units import GIB, SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from suffice.decide.evidence import MachineEvidence
@@ -130,6 +131,27 @@ def test_the_bill_of_several_machines_is_that_of_each(plain: Alternatives) -> No
         assert all((part.price.currency, part.price.region, part.price.date, part.price.source))
 
 
+def test_a_single_machine_is_billed_for_the_hours_of_the_chain(plain: Alternatives) -> None:
+    """A job in a window of 8 hours rents both for 243 of 730 hours; a chain of one stream, and what it is compared with, for all."""
+    lengths = Lengths(p50=300, p95=300)
+    job = Demand(
+        kind=DemandKind.SCHEDULED,
+        prompt_tokens=lengths,
+        output_tokens=lengths,
+        requests_per_second=0.001,
+        window_s=8 * SECONDS_PER_HOUR,
+    )
+    bills = {}
+    for name, found in (("all", plain), ("window", found_for(job))):
+        (note,) = [one for item in found.of_kind(AlternativeKind.RPC) for one in item.notes if "holds it alone" in one]
+        told = re.search(r"for ([\d,]+) ([A-Z]{3}) a month(, rented for 243 of its 730 hours)? \(", note)
+        assert told is not None
+        assert (told[3] is not None) is (name == "window")
+        bills[name] = float(told[1].replace(",", ""))
+
+    assert bills["window"] == pytest.approx(bills["all"] / 3, abs=1)
+
+
 def test_a_slower_network_costs_speed() -> None:
     """Over 100 Mbit/s and 5 ms the same machines are slower, at both ends."""
     slow = Network.of(gigabit_per_s=0.1, round_trip_ms=5)
@@ -195,6 +217,19 @@ def test_a_rate_moves_as_the_bytes_of_a_step() -> None:
     assert moved.decode[0].rate.point == pytest.approx(2 * seen.decode[0].rate.point)
     assert moved.prefill_rate is None
     assert with_other_model(replace(seen, streamed_bytes=None), record).decode == ()
+
+
+def test_what_was_measured_of_another_model_goes() -> None:
+    """The undisturbed machine was measured with it as well, and so was the work of a token."""
+    record = describe_model(MODEL, type_k="f16", type_v="f16", with_hash=False)
+    seen = replace(machine_here(), streamed_bytes=2.0 * (record.streamed_bytes or 0.0), disturbed=True)
+    seen = replace(seen, undisturbed=replace(seen, disturbed=False), active_parameters=1.0)
+
+    moved = with_other_model(seen, record)
+
+    assert moved.undisturbed is None
+    assert moved.active_parameters == record.active_parameters
+    assert decide_machine(NEED, moved).undisturbed is None
 
 
 def test_a_record_of_another_model_says_what_fits() -> None:

@@ -212,7 +212,7 @@ def test_cpus_that_are_no_list_are_not_taken(cpus: object) -> None:
 
 
 def test_engines_side_by_side_have_a_port_each() -> None:
-    """One engine for each node, and half of the machine's memory."""
+    """One engine for each node; the record's memory is one engine's already, what the demand states is that of the machine."""
     record = deployable()
     passes = (ServicePass(size=1, depth=0, seconds=(0.1,) * 8), ServicePass(size=2, depth=0, seconds=(0.1,) * 8))
     service = ServiceRecord(slots=2, instances=2, decode=passes, prefill=passes)
@@ -220,7 +220,10 @@ def test_engines_side_by_side_have_a_port_each() -> None:
 
     assert [(place.node, place.port) for place in choice.places] == [(0, 9000), (1, 9001)]
     assert choice.memory is not None
-    assert choice.memory.usable_bytes == 8 * GIB
+    assert choice.memory.usable_bytes == record.memory_usable_bytes == 16 * GIB
+    stated = chosen(choice.record, chat_demand(memory_bytes=24.0 * GIB))
+    assert stated.memory is not None
+    assert stated.memory.usable_bytes == 12 * GIB
     with pytest.raises(UsageError, match="--port 65535: 2 engines"):
         chosen(replace(record, measurement=replace(record.measurement, service=service)), asked=Asked(port=65535))
 

@@ -143,6 +143,16 @@ def test_a_gpu_has_a_command_and_is_the_candidate(inputs: list[str]) -> None:
     assert "suffice measure llama-3.1-8b:q4_k_m " in files["sky-measure.yaml"]
 
 
+def test_the_memory_of_the_machine_at_hand_is_not_that_of_a_gpu(inputs: list[str], tmp_path: Path) -> None:
+    """2 GiB that the demand leaves to a model here hold no 8B, and say nothing of a machine that nobody has."""
+    (tmp_path / "demand.toml").write_text(f"{_DEMAND}memory_gib = 2.0\n", encoding="utf-8")
+
+    shape = ["--model", "llama-3.1-8b:q4_k_m"]
+    for gpu in ("g6.xlarge", "l4"):
+        document = json.loads(call([*inputs, "--json", "--gpu", gpu, "--gpu-model", "org/model", *shape]).stdout)
+        assert document["gpu"]["grade"] == "enough"
+
+
 def test_a_device_has_a_command_without_a_prediction(inputs: list[str]) -> None:
     """No model by its shape: nothing is predicted, and vLLM's own number of sequences is left alone."""
     document = json.loads(call([*inputs, "--json", "--gpu", "l4", "--gpu-model", "org/model"]).stdout)

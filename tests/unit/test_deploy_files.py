@@ -320,6 +320,9 @@ def test_without_a_candidate_one_like_the_measured_is_sought() -> None:
     assert (task["resources"]["cpus"], task["resources"]["memory"]) == ("8+", "16+")
     assert "file_mounts" not in task
     assert "suffice measure llama-3.1-8b:q4_k_m " in task["run"]
+    both = replace(choice, places=(replace(choice.places[0], node=0), replace(choice.places[0], node=1)))
+    two_engines = documents(files_for(both), "sky-measure.yaml")[0]
+    assert two_engines["resources"]["memory"] == "32+"  # the record's memory is one engine's
 
 
 def test_the_check_asks_for_what_was_chosen() -> None:

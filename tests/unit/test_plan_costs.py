@@ -97,6 +97,26 @@ def test_energy_of_an_unknown_utilisation_is_a_range_up_to_full_power() -> None:
         energy_kwh(120, 40, 1.2)
 
 
+@pytest.mark.parametrize(
+    ("utilisation", "changes", "grows"),
+    [
+        (0.25, {}, 4.38),  # 80 W more for a quarter of 730 hours
+        (0.25, {"idle_watts": None}, 0.0),
+        (None, {}, 0.0),
+        (1.0, {}, 0.0),
+        (0.25, {"watts": None, "idle_watts": None}, 0.0),
+    ],
+)
+def test_what_of_a_bill_grows_with_the_volume(
+    utilisation: float | None, changes: dict[str, None], grows: float
+) -> None:
+    """The energy of work over that of waiting, where both are known; full power for all hours does not grow."""
+    cost = here_cost(replace(HERE, **changes), utilisation)  # type: ignore[arg-type]  # any field
+
+    assert cost.per_volume == pytest.approx(grows)
+    assert converted(cost, stated_rates(["EUR=1.08USD"], TODAY)).per_volume == pytest.approx(1.08 * grows)
+
+
 def test_a_bill_that_rests_on_a_prediction_has_a_low_end() -> None:
     """Three machines are surely enough, one may be."""
     price = PriceTag(amount=1.0, unit="hour", currency="USD", region="here", date="2026-09", source="a list")

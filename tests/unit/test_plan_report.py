@@ -16,10 +16,11 @@ from helpers.plans import CHAT, JOB, chat_plan, job_plan
 from helpers.records import run_record
 from suffice.cli import plan as command
 from suffice.decide.plan_curves import CostCurve
+from suffice.decide.plan_types import MonthlyCost
 from suffice.decide.verdict import Grade
 from suffice.errors import SufficeError
 from suffice.records.store import save_record
-from suffice.report.plan import plan_markdown, plan_text, price_text, shown_options, user_lines
+from suffice.report.plan import cost_text, plan_markdown, plan_text, price_text, shown_options, user_lines
 from suffice.report.plan_chart import concurrency_chart, volume_chart
 from suffice.report.plan_document import plan_document
 from suffice.report.svg.types import Course
@@ -332,3 +333,19 @@ def test_the_plan_of_the_chat_is_the_demands() -> None:
 
     assert document["demand"]["requests_per_second"] == CHAT.requests_per_second
     assert document["demand"]["ttft"] == {"seconds": 5.0, "percentile": 95.0}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (2812.0, None, "2,942.11 USD (at least 2,812.00, no upper end known)"),
+        (None, 3000.0, "2,942.11 USD (at most 3,000.00, no lower end known)"),
+        (2812.0, 2942.11, "2,942.11 USD (2,812.00 to 2,942.11)"),
+        (None, None, "2,942.11 USD"),
+    ],
+)
+def test_an_end_of_a_bill_that_nobody_knows_is_said_to_be_unknown(
+    low: float | None, high: float | None, said: str
+) -> None:
+    """The amount is no end of it."""
+    assert cost_text(MonthlyCost(amount=2942.11, currency="USD", parts=(), low=low, high=high)) == said

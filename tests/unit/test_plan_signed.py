@@ -10,13 +10,13 @@ from helpers.hybrids import cpu, gpu, machine, mixed_demand
 from helpers.plans import CHAT, JOB, chat_plan, job_plan, request
 from helpers.records import run_record
 from suffice.decide.evidence import evidence_from
-from suffice.decide.plan_cost import HereCost
+from suffice.decide.plan_cost import HereCost, here_cost
 from suffice.decide.plan_curves import volume_curves
 from suffice.decide.plan_here import here_options
 from suffice.decide.plan_hybrid import found_hybrids, hybrids, with_gpus_alone
 from suffice.decide.plan_load import asks_too_often, kept_share, volume_of
-from suffice.decide.plan_rank import crossovers, never_cheaper, unit_name
-from suffice.decide.plan_types import OptionKind, PlanOption
+from suffice.decide.plan_rank import crossovers, never_cheaper, unit_name, within_budget
+from suffice.decide.plan_types import MonthlyCost, OptionKind, PlanOption
 from suffice.decide.verdict import Grade
 from suffice.loaders.planning import make_plan
 from suffice.model.basis import Basis
@@ -259,3 +259,81 @@ def test_no_open_or_failing_option_has_a_price_by_the_token() -> None:
         for one in plan.options:
             if one.grade in (Grade.OPEN, Grade.NOT_ENOUGH):
                 assert one.cost_per_million is None
+
+
+def here_and_api(idle_watts: float = 40.0, api: float = 52.56) -> tuple[PlanOption, PlanOption]:
+    """A machine at hand that works a quarter of the time, 120 W at work, at 0.30 a kWh; and an API."""
+    machine, priced = job_options(tokens_per_machine=None, kind=OptionKind.HERE, name="this machine", count=1)
+    stated = HereCost(date="2026-11-30", currency="USD", watts=120.0, idle_watts=idle_watts, price_per_kwh=0.30)
+    bill = MonthlyCost(amount=api, currency="USD", parts=())
+    return replace(machine, cost=here_cost(stated, 0.25)), replace(priced, cost=bill)
+
+
+def test_the_energy_of_this_machine_grows_with_the_volume() -> None:
+    """8.76 a month idle and 4.38 for the demand's work, 13.14 together: 52.56 for an API is as much at 8.76 / 48.18 of the volume, not at a quarter."""
+    options, volume = here_and_api(), volume_of(JOB)
+    assert options[0].cost is not None
+    assert volume is not None
+
+    (cross,) = crossovers(options, "USD", volume)
+    curves = {curve.name: curve for curve in volume_curves(replace(job_plan(), options=options, currency="USD"))}
+
+    assert options[0].cost.amount == pytest.approx(13.14)
+    assert cross.times_the_demand == pytest.approx(8.76 / 48.18)
+    assert never_cheaper(options, (cross,), "USD") == ()
+    for x, amount in curves["this machine"].points:
+        assert amount == pytest.approx(8.76 + 4.38 * x / volume.output_tokens_per_month)
+    assert curves["this machine"].points[-1][1] == pytest.approx(13.14)
+
+
+def test_an_api_for_less_than_the_energy_of_work_is_never_dearer() -> None:
+    """Of 4 a month for the demand's tokens, where the machine takes 4.38 for them; one that draws nothing when idle is always cheaper than 52.56."""
+    volume = volume_of(JOB)
+    cheap, frugal = here_and_api(api=4.0), here_and_api(idle_watts=0.0)
+
+    assert crossovers(cheap, "USD", volume) == ()
+    (sentence,) = never_cheaper(cheap, (), "USD")
+    assert sentence.startswith(f"{cheap[1].name} costs less than this machine at every volume")
+    assert crossovers(frugal, "USD", volume) == ()
+    assert never_cheaper(frugal, (), "USD") == ()
+
+
+@pytest.mark.parametrize(
+    ("idle_watts", "utilisation", "said"),
+    [
+        (
+            None,
+            0.25,
+            "and as little as 6.57 if it draws nothing when idle, which is not stated (--machine-idle-watts).",
+        ),
+        (40.0, None, "and as little as 8.76 if it hardly works: the share of time in which it does is not known."),
+    ],
+)
+def test_what_is_open_of_the_bill_of_this_machine_is_its_energy(
+    idle_watts: float | None, utilisation: float | None, said: str
+) -> None:
+    """Its speed is measured: it is in doubt of machines to rent."""
+    stated = HereCost(date="2026-11-30", currency="USD", watts=120.0, idle_watts=idle_watts, price_per_kwh=0.30)
+    machine = replace(here_and_api()[0], cost=here_cost(stated, utilisation), utilisation=utilisation)
+    demand = replace(JOB, budget_per_month=20.0, currency="USD")
+
+    here = within_budget(machine, demand)
+    rented_one = within_budget(replace(machine, kind=OptionKind.CPU), demand)
+
+    assert (here.grade, here.binding) == (Grade.OPEN, "budget")
+    assert said in here.reason
+    assert "fast" not in here.reason.removesuffix(machine.reason)
+    assert "if it is as fast as the high end says" in rented_one.reason
+
+
+def test_a_budget_that_the_plan_judges_is_not_said_to_be_unjudged() -> None:
+    """And the memory that is stated is still that of this machine."""
+    demand = replace(CHAT, budget_per_month=400.0, currency="USD", memory_bytes=1.0)
+    here = (evidence_from(run_record(decode=60.0, prefill=4000.0), "box"),)
+
+    (option,) = here_options(demand, here, HereCost(date="2026-11-30", currency="USD"), volume_of(demand))
+
+    assert "Not judged here" not in option.reason
+    assert option.verdict is not None
+    assert "budget_per_month" not in {one.constraint.name for one in option.verdict.constraints}
+    assert (option.grade, option.binding) == (Grade.NOT_ENOUGH, "memory_bytes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from suffice.decide.quantity import Quantity
@@ -56,3 +57,21 @@ def test_the_chart_is_a_picture(tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert text.startswith("<?xml")
     assert "<b>" not in text
+
+
+def test_a_margin_of_load_is_not_put_on_the_need_of_a_stream() -> None:
+    """Of two users each needs 10 tokens/s, and there may be more of them; one stream needs 12."""
+    need = single_stream_need(10.0, 1.2)
+
+    assert ":" not in bars([_candidate("a", 16.0)], replace(need, concurrent_users=2))
+    assert "| need 10 tokens/s, : with margin 1.2" in bars([_candidate("a", 16.0)], need)
+
+
+def test_the_chart_has_no_line_for_a_margin_of_load(tmp_path: Path) -> None:
+    """As the bars have none."""
+    need, texts = single_stream_need(6.0, 1.2), []
+    for demand in (need, replace(need, concurrent_users=2)):
+        write_chart(tmp_path / "chart.svg", [_candidate("m", 5.0)], demand)
+        texts.append((tmp_path / "chart.svg").read_text(encoding="utf-8"))
+
+    assert ["stroke-dasharray: " in text for text in texts] == [True, False]

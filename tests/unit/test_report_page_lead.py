@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.pages import MACHINE, given, one_stream, plan, plan_document, record, with_latency
+from helpers.pages import MACHINE, given, one_stream, plan, plan_document, record, whole, with_latency
 from helpers.records import bare_record
 from helpers.served import load, rate_demand, server
 from suffice.decide.compare import decide
@@ -17,15 +17,17 @@ from suffice.decide.quality import KEPT_UNIT
 from suffice.decide.quantity import Quantity
 from suffice.decide.verdict import Grade, GradedConstraint
 from suffice.model.basis import Basis
+from suffice.model.demand import Lengths
 from suffice.records.schema import ContentionRecord
 from suffice.report.page.build import build_page
 from suffice.report.page.costs import cheapest_text, open_text
 from suffice.report.page.flips import flip_sentences
 from suffice.report.page.lead import clause, lead_sentence, undisturbed_sentence
-from suffice.report.page.model import Language, Role, Sentence
+from suffice.report.page.model import Figures, Language, Picture, Role, Sentence
 from suffice.report.page.quantities import required_text
 from suffice.report.page.why import reasons
 from suffice.report.page.words import words_for
+from suffice.report.svg.types import Along, ParetoChart
 from suffice.units import GIB
 
 if TYPE_CHECKING:
@@ -278,3 +280,32 @@ def test_a_load_that_nobody_knows_is_said_as_a_question_of_capacity() -> None:
 
     assert lead_sentence(page, EN) == "Not decided yet: nothing tells what load it carries."
     assert lead_sentence(page, ZH) == "尚未下结论：没有数据说明它能承受多大负载。"
+
+
+@pytest.mark.parametrize(
+    ("language", "alone", "loaded"),
+    [
+        (Language.EN, "12 tokens/s with the margin of 1.5", "the margin of 1.5 is one of load"),
+        (Language.ZH, "计入 1.5 倍余量为 12 token/s", "1.5 倍余量以负载计"),
+    ],
+)
+def test_a_margin_of_load_is_not_put_on_the_need_of_a_stream(language: Language, alone: str, loaded: str) -> None:
+    """One stream of 8 tokens/s has to have 12; of two users, or of a rate, each needs 8, and there may be more of them."""
+    lengths = Lengths(p50=100, p95=100)
+    several = one_stream(prompt_tokens=lengths, output_tokens=lengths)
+    demands = {
+        alone: [one_stream(), one_stream(concurrent_users=1)],
+        loaded: [replace(several, concurrent_users=2), replace(several, requests_per_second=0.05)],
+    }
+
+    for said, ones in demands.items():
+        for demand in ones:
+            page = build_page(replace(whole(), demand=demand), language)
+            (figures,) = [one for section in page.sections for one in section.blocks if isinstance(one, Figures)]
+            pictures = [one.chart for section in page.sections for one in section.blocks if isinstance(one, Picture)]
+            (chart,) = [one for one in pictures if isinstance(one, ParetoChart)]
+            (limit,) = [one for one in chart.limits if one.along is Along.X]
+            assert figures.items[0].value.value == 8.0
+            assert said in figures.items[0].interval.text
+            assert said in limit.label
+            assert limit.value == (12.0 if said == alone else 8.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from helpers.pages import given, one_stream, plan, plan_document, record, with_latency
 from helpers.records import write_json
 from suffice.errors import RecordError
+from suffice.model.vision import ImageLoad
 from suffice.report.page.build import build_page
 from suffice.report.page.costs import cheapest_text
 from suffice.report.page.language import Language
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from suffice.report.page.given import PageInput
 
 EN = words_for(Language.EN)
+IMAGES = ImageLoad(per_request=1, tokens_each=256, encoder_flop_each=1e12, encoder_bytes=None, source="a rule")
 
 
 def _costs(page_input: PageInput, language: Language = Language.EN) -> Section:
@@ -54,6 +57,44 @@ def test_a_plan_of_another_demand_is_said_to_be_and_offers_nothing() -> None:
         "The plan was made for another demand; what differs: margin, prompt, answer, requests, decode for each user, time to first token, "
     )
     assert cheapest_text(other, EN) == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"budget_per_month": 400.0, "currency": "USD"}, "budget of a month, currency"),
+        ({"context_tokens": 8192}, "context"),
+        ({"images": IMAGES}, "images in a request"),
+    ],
+)
+def test_a_plan_of_another_budget_or_context_is_one_of_another_demand(changes: dict[str, Any], said: str) -> None:
+    """What was within another budget, or held another context, is no offer; what is the same is."""
+    demand = one_stream(**changes)
+    other = given(demand, record(decode=4.0), plan=plan(plan_document(one_stream())))
+    same = given(demand, record(decode=4.0), plan=plan(plan_document(demand)))
+
+    assert f"what differs: {said}. Make it again" in _marks(other)[0]
+    assert cheapest_text(other, EN) == ""
+    assert _marks(same) == []
+    assert cheapest_text(same, EN) != ""
+
+
+def test_a_plan_of_fewer_images_is_one_of_another_demand() -> None:
+    """As many of as many tokens each are the same images, whatever else is known of them."""
+    document = plan_document(one_stream(images=IMAGES))
+    more, named = replace(IMAGES, per_request=2), replace(IMAGES, source="stated")
+
+    assert differing_fields(plan(document), one_stream(images=more)) == ("images",)
+    assert differing_fields(plan(document), one_stream(images=named)) == ()
+
+
+def test_a_plan_of_an_older_version_differs_in_nothing_that_it_does_not_hold() -> None:
+    """It has neither context nor images."""
+    document = plan_document(one_stream())
+    for name in ("context_tokens", "images"):
+        del document["demand"][name]
+
+    assert differing_fields(plan(document), one_stream(context_tokens=8192, images=IMAGES)) == ()
 
 
 def test_a_plan_of_another_model_is_said_to_be() -> None:
@@ -170,3 +211,26 @@ def test_a_crossing_says_how_far_it_holds() -> None:
         in picture.chart.description
     )
     assert [cell.value for cell in picture.table.rows[0]][2:4] == pytest.approx([474.208e6, 600e6])
+
+
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [
+        (Language.EN, "521.22 USD (at least 400.00, no upper end known)"),
+        (Language.ZH, "521.22 USD（至少 400.00，上限未知）"),
+    ],
+)
+def test_a_bill_without_an_upper_end_says_so(language: Language, said: str) -> None:
+    """Its low end alone is no reason to show none; with both ends it is a range."""
+    document = plan_document(one_stream())
+    document["options"][1]["monthly_cost_low"] = 400.0
+
+    def bill() -> str:
+        section = _costs(given(one_stream(), record(), plan=plan(document)), language)
+        table = next(one.table for one in section.blocks if isinstance(one, Picture) and one.table is not None)
+        return table.rows[1][3].text
+
+    assert bill() == said
+    document["options"][1]["monthly_cost_high"] = 600.0
+    assert "400.00" in bill()
+    assert "600.00" in bill()

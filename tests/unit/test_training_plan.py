@@ -34,7 +34,7 @@ from suffice.model.kv_cache import KvLayout
 from suffice.model.training import LoraTargets, Method, TrainingDemand, TrainingKind
 from suffice.model.training_work import training_shape
 from suffice.report.training import training_document, training_markdown, training_text
-from suffice.units import GIB, GIGA, SECONDS_PER_HOUR, TERA
+from suffice.units import GIB, GIGA, SECONDS_PER_HOUR, SECONDS_PER_MINUTE, TERA
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -329,6 +329,25 @@ def test_text_and_markdown_show_the_same_figures() -> None:
         assert best.name in text.replace("\\", "")
         assert cost in text
         assert "41,943,040 trained" in text
+
+
+def test_at_least_stands_before_the_low_end_of_time_and_cost() -> None:
+    """Where nobody knows how long it takes at most, the middle is no least; where somebody does, nothing is marked."""
+    slots = judge_machine(task(FULL), replace(BOARD, fast_links=False), 1)
+    board = judge_machine(task(FULL), BOARD, 1)
+    assert slots.time_s is not None
+    assert slots.time_s.low is not None
+    assert slots.cost is not None
+    assert slots.time_s.low < slots.time_s.point
+    assert slots.time_s.high is None
+    least_min, cost = slots.time_s.low / SECONDS_PER_MINUTE, slots.cost
+
+    for text in (report(replace(plan(), options=(slots,)), FULL) for report in (training_text, training_markdown)):
+        assert f"at least {least_min:.3g} min" in text
+        assert f"at least {cost.low:,.2f} USD" in text
+        assert f"{cost.amount:,.2f}" not in text
+    bounded = training_text(replace(plan(), options=(replace(board, notes=()),)), FULL)
+    assert "at least" not in bounded.partition("judged")[0]
 
 
 def test_every_price_that_is_shown_has_its_source() -> None:

@@ -168,7 +168,8 @@ def never_cheaper(options: Sequence[PlanOption], found: Sequence[Crossover], cur
         for machine in references(options, currency)
         if machine.tokens_per_month is not None
         for api in paid_apis(options, currency)
-        if _times_the_demand(machine, api) > 0 and not crossed & {(machine.name, api.name), (unit_name(machine), api.name)}
+        if _times_the_demand(machine, api) > 0
+        and not crossed & {(machine.name, api.name), (unit_name(machine), api.name)}
     )
 
 

@@ -51,11 +51,11 @@ def _mounted(path: str) -> str:
 
 
 def _like_the_measured(choice: DeploymentChoice) -> Candidate:
-    cpus = choice.record.environment.get("logical_cpus")
+    cpus, memory_bytes = choice.record.environment.get("logical_cpus"), choice.record.memory_usable_bytes
     return Candidate(
         machine=f"a machine like {choice.machine}",
         cpus=cpus if isinstance(cpus, int) and not isinstance(cpus, bool) and cpus > 0 else None,
-        memory_bytes=choice.record.memory_usable_bytes,
+        memory_bytes=None if memory_bytes is None else memory_bytes * len(choice.places),  # a record's is of one engine
         origin="measured: as large as the machine of the record; --instance names another",
     )
 

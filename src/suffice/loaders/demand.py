@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 _DEFAULT_PERCENTILE: Final = 95.0
 _POINTS: Final = 100  # in a share of 1
-_SLACK: Final = 1 + 1e-9  # of a rate that was stated by the hour
 
 _Tokens = Annotated[float, Field(ge=1, le=MAX_TOKENS)]
 _Positive = Annotated[float, Field(gt=0)]
@@ -274,9 +274,10 @@ def _check_volume(demand: Demand) -> None:
         raise DemandError(
             "'volume_per_day' stands beside the rate of the busiest time, or the users, of an interactive demand; elsewhere 'requests_per_day' is the volume"
         )
-    if rate is not None and volume > rate * SECONDS_PER_DAY * _SLACK:
+    most = None if rate is None else rate * SECONDS_PER_DAY
+    if most is not None and volume > most and not math.isclose(volume, most):
         raise DemandError(
-            f"contradictory: a 'volume_per_day' of {volume:,.6g} is more than the {rate * SECONDS_PER_DAY:,.6g} that the stated rate makes in a day; "
+            f"contradictory: a 'volume_per_day' of {volume:,.6g} is more than the {most:,.6g} that the stated rate makes in a day; "
             "the rate is that of the busiest time"
         )
 

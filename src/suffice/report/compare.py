@@ -84,12 +84,14 @@ def _headroom(one: Candidate) -> str:
 
 
 def bars(candidates: Sequence[Candidate], demand: Demand | None) -> str:
-    """Decode rates as bars, with marks for the need (|) and the need times the margin (:)."""
+    """Decode rates as bars, with marks for the need (|) and, of a single stream, the need times the margin (:)."""
     known = [(shortened(one_line(one.name), _NAME_CHARACTERS), one.decode.point) for one in candidates if one.decode]
     if not known:
         return ""
     need = None if demand is None else demand.required_decode_tokens_per_second
-    marks = {} if need is None or demand is None else {need * demand.margin: ":", need: "|"}
+    marks: dict[float, str] = {}
+    if need is not None and demand is not None:
+        marks = {need: "|"} if demand.margin_is_of_load else {need * demand.margin: ":", need: "|"}
     largest = max([rate for _, rate in known] + list(marks))
     width = max(display_width(name) for name, _ in known)
     lines = []
@@ -100,7 +102,8 @@ def bars(candidates: Sequence[Candidate], demand: Demand | None) -> str:
             cells[round(value / largest * _BAR_COLUMNS)] = mark
         lines.append(f"{name}{' ' * (width - display_width(name))}  {''.join(cells)}  {rate:.4g} tokens/s")
     if need is not None and demand is not None:
-        lines.append(f"{' ' * width}  | need {need:g} tokens/s, : with margin {demand.margin:g}")
+        margin = "" if demand.margin_is_of_load else f", : with margin {demand.margin:g}"
+        lines.append(f"{' ' * width}  | need {need:g} tokens/s{margin}")
     return "\n".join(lines)
 
 
