@@ -13,7 +13,7 @@ The kinds take turns in a random order, round by round, so that the host's own m
 system's clock, so that we know which steps they met: the truth, with which the quiet speed is compared, are the steps of the same trial that they did not meet (a
 speed that was found some seconds earlier or later is another one on a host with neighbours: 15 % apart). With nobody beside all steps are the truth. Results go to FILE line by line; a run that was interrupted goes on with the next round.
 
-Usage: python -m benchmarks.disturbances MODEL.gguf FILE.jsonl [--rounds 100] [--threads 2] [--lock LOCKFILE]; --table prints what FILE holds.
+Usage: python -m benchmarks.disturbances MODEL.gguf FILE.jsonl [--rounds 100] [--threads 2] [--only KIND ...] [--lock LOCKFILE]; --table prints what FILE holds.
 """
 
 from __future__ import annotations
@@ -324,7 +324,7 @@ def run(asked: argparse.Namespace) -> None:
         warm_up(session)
         for number in range(asked.rounds):
             for kind in draw.sample(KINDS, len(KINDS)):
-                if (number, kind) in done:
+                if (number, kind) in done or kind not in (asked.only or KINDS):
                     continue
                 with locked(asked.lock):
                     time.sleep(REST_S)
@@ -393,6 +393,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--only", action="append", choices=KINDS, help="these alone; may be repeated")
     parser.add_argument("--lock", type=Path)
     parser.add_argument("--table", action="store_true")
     asked = parser.parse_args()

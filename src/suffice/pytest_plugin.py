@@ -161,12 +161,14 @@ class _Gathered:
                 session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """A line for each check, with where the record is."""
+        """A line for each check, with where the record is, and what the records warn of."""
         if not (self._found or self._problem):
             return
         terminalreporter.section("suffice")
         for found in self._found:
             terminalreporter.write_line(_line(found))
+        for note in _notes(self._found):
+            terminalreporter.write_line(note)
         if self._problem:
             terminalreporter.write_line(f"suffice: {self._problem}", red=True)
         if self._config.getoption("suffice_github"):
@@ -220,7 +222,11 @@ def _attach(item: pytest.Item, measured: Measured) -> None:
     """Keep what was found for the report, and its figures among the properties that pytest's own JUnit XML shows."""
     from suffice.report.check_rows import known  # noqa: PLC0415  # as above
 
-    base = {"test": _test_name(item), "record": str(measured.path)}
+    base = {
+        "test": _test_name(item),
+        "record": str(measured.path),
+        "warnings": [str(text) for text in measured.record.warnings],
+    }
     found = [
         {
             **base,
@@ -268,6 +274,14 @@ def _line(found: dict[str, Any]) -> str:
         return inert_line(f"measured: {found['test']} (record: {found['record']})")
     told = f"{found['outcome']}: {found['test']}: {found['check']}: {found['reason']}"
     return inert_line(f"{told} (record: {found['record']})")
+
+
+def _notes(found: Sequence[dict[str, Any]]) -> list[str]:
+    """What the records warn of, such as lengths that the budget shortened; each once."""
+    from suffice.report.github import inert_line  # noqa: PLC0415  # as above
+
+    told = dict.fromkeys((text, one["record"]) for one in found for text in one["warnings"])
+    return [inert_line(f"note: {text} (record: {record})") for text, record in told]
 
 
 def _check_marker(item: pytest.Item) -> None:

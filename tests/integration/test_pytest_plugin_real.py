@@ -63,7 +63,8 @@ def test_a_real_model_is_measured_once_and_held_against_two_floors(tmp_path: Pat
 
     (path,) = (tmp_path / "suffice-runs").glob("*.json")
     record = load_record(path)
-    low = judge(record, floors={"decode": 0.01, "prefill": 0.01}, ceilings={"ttft": 1000}, baseline=None)
+    floors = {"decode": 0.01, "prefill": 0.01}
+    low = judge(record, floors=floors, ceilings={"ttft": 1000}, baseline=None, prompt_tokens=32)
     high = judge(record, floors={"decode": 1e6}, ceilings={}, baseline=None)
     ends = Counter(_ENDS[worst([row.outcome for row in rows])] for rows in (low, high))
     assert _ENDS[high[0].outcome] != "passed"

@@ -287,6 +287,19 @@ def test_a_history_guards(run: Callable[..., Result], tmp_path: Path) -> None:
     assert again.document == {"history": "h.jsonl", "added": 0, "runs": 6}
 
 
+def test_a_run_is_not_held_against_its_own_line_of_a_history(run: Callable[..., Result], tmp_path: Path) -> None:
+    """A run that was added before it is judged: alone there it is held against nothing, behind another run against that one."""
+    new = saved(tmp_path / "new.json", decode=15)
+    run("history", "add", "own.jsonl", new)
+    run("history", "add", "h.jsonl", saved(tmp_path / "old.json", decode=20), new)
+
+    alone, behind = (run("guard", new, "--history", name, "--json") for name in ("own.jsonl", "h.jsonl"))
+
+    assert alone.code == 3
+    assert alone.document["reason"] == "the history has no run with decode, prefill, memory to compare with"
+    assert (behind.code, behind.document["checks"][0]["limit"]) == (1, pytest.approx(20, rel=0.01))
+
+
 def test_a_history_knows_verdicts_of_its_demand(run: Callable[..., Result], tmp_path: Path) -> None:
     """A verdict that was kept with the runs is held against the new one; that of another demand is not."""
     (tmp_path / "demand.toml").write_text(DEMAND, encoding="utf-8")
@@ -366,6 +379,38 @@ def test_a_failure_is_confirmed_before_it_is_told(
     assert words in result.out
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ((5, 100), (20, 10), {"decode": "inconclusive", "prefill": "inconclusive"}),
+        ((5, 10), (5, 100), {"decode": "fail", "prefill": "inconclusive"}),
+        ((5, 100), (5, 10), {"decode": "fail", "prefill": "inconclusive"}),
+        ((5, 10), (5, 10), {"decode": "fail", "prefill": "fail"}),
+    ],
+)
+def test_a_rerun_confirms_check_by_check(
+    run: Callable[..., Result],
+    tmp_path: Path,
+    first: tuple[float, float],
+    second: tuple[float, float],
+    expected: dict[str, str],
+) -> None:
+    """What failed in both runs is a confirmed failure, what failed in one of them is inconclusive and says in which."""
+    again = copying(saved(tmp_path / "again.json", decode=second[0], prefill=second[1]))
+    path = saved(tmp_path / "run.json", decode=first[0], prefill=first[1])
+
+    result = run("guard", path, "--floor", "8", "--floor", "prefill=50", "--rerun", again, "--json")
+
+    checks = {check["metric"]: check for check in result.document["checks"]}
+    assert {name: check["outcome"] for name, check in checks.items()} == expected
+    assert result.code == (1 if "fail" in expected.values() else 3)
+    assert ("(confirmed by a rerun)" in result.document["reason"]) is ("fail" in expected.values())
+    assert ("prefill" in result.document["reason"]) is (expected["decode"] == expected["prefill"])
+    if expected["prefill"] == "inconclusive":
+        word = "failed (prefill" if first[1] == 10 else "failed when it was run again (prefill"
+        assert checks["prefill"]["reason"].startswith(word)
+
+
 def test_a_contradicting_rerun_is_no_green_report(run: Callable[..., Result], tmp_path: Path) -> None:
     """Though each check of the second run passed, the JUnit report holds an error."""
     again = copying(saved(tmp_path / "again.json", decode=20))
@@ -410,12 +455,82 @@ def test_two_commands_in_turns(run: Callable[..., Result], tmp_path: Path, head:
     assert run("guard", "--interleave", copying(base), copying(other), "--records", "kept").code == 2
 
 
+def by_round(folder: Path, name: str, rounds: list[RunRecord]) -> str:
+    """A command that gives another record in each round, up to nine."""
+    for number, record in enumerate(rounds, start=1):
+        save_record(record, folder / f"{name}-{number}")
+    program = "import pathlib, shutil, sys; out = pathlib.Path(sys.argv[2]); shutil.copy(f'{sys.argv[1]}-{out.stem[-1]}', out)"
+    return shlex.join([sys.executable, "-c", program, str(folder / name), "{out}"])
+
+
+def behind(record: RunRecord, depth: int) -> RunRecord:
+    """The record with a decode series at another depth."""
+    series = replace(record.measurement.decode[0], depth=depth)
+    return replace(record, measurement=replace(record.measurement, decode=(series,)))
+
+
+def test_rounds_that_are_not_comparable_are_left_out(run: Callable[..., Result], tmp_path: Path) -> None:
+    """One head of four decoded behind another depth: the ratio is that of the others, a note says so; with two there are too few."""
+    base, odd = guarded_record(), behind(guarded_record(decode=60), 128)
+    rounds = [base, odd, base, base]
+
+    same, one_odd = by_round(tmp_path, "same", [base] * 4), by_round(tmp_path, "one", rounds)
+    two_odd = by_round(tmp_path, "two", [*rounds[:3], odd])
+
+    results = [
+        run("guard", "--interleave", *sides, "--rounds", "4", "--json")
+        for sides in ((same, one_odd), (same, two_odd), (one_odd, same))
+    ]
+
+    assert [result.code for result in results] == [0, 3, 0]
+    assert [result.document["checks"][0]["ratio"] for result in results] == [pytest.approx(1), None, pytest.approx(1)]
+    told = "1 of 4 rounds were left out, which are not comparable with the first base: decode depth 512 -> 128"
+    assert told in results[0].document["notes"]
+    assert told in results[2].document["notes"]
+    obstacle = (
+        "not comparable: decode depth 512 -> 128; 2 of 4 rounds are comparable with the first base, and 3 are needed"
+    )
+    assert {check["obstacle"] for check in results[1].document["checks"]} == {obstacle}
+
+
+def test_all_steps_and_even_steps_are_of_the_same_rounds(run: Callable[..., Result], tmp_path: Path) -> None:
+    """A round whose record has a plain number and no steps is in neither ratio."""
+    record = guarded_record()
+    bare = replace(record, decode_tokens_per_second=60.0, measurement=replace(record.measurement, decode=()))
+    sides = (by_round(tmp_path, "a", [record] * 4), by_round(tmp_path, "b", [record, record, bare, record]))
+
+    result = run("guard", "--interleave", *sides, "--rounds", "4", "--compare", "decode")
+
+    assert result.code == 0
+    assert "+0.0% (+0.0% to +0.0%)" in result.out
+
+
+def test_what_cannot_be_judged_in_turns_tells_its_figures_and_the_obstacle(
+    run: Callable[..., Result], tmp_path: Path
+) -> None:
+    """As against a baseline: nothing judged stands in the sentence, and the obstacle is told once for all checks."""
+    base = saved(tmp_path / "base.json")
+    head = saved(tmp_path / "head.json", decode=10, complete=False)
+
+    document = run("guard", "--interleave", copying(base), copying(head), "--rounds", "3", "--json").document
+
+    decode = document["checks"][0]
+    assert decode["reason"] == "decode 10.00 tokens/s, base 20.00 tokens/s: a run was not finished"
+    assert (decode["name"], decode["obstacle"], decode["ratio"]) == (
+        "decode against the base",
+        "a run was not finished",
+        None,
+    )
+    assert document["reason"].count("a run was not finished") == 1
+
+
 class FakeBench:
     """Gives two records of one measurement: three rounds, the head so many times as fast."""
 
     requests: ClassVar[dict[str, Any]] = {}
     how: ClassVar[dict[str, object]] = {}
     head = 1.0
+    warnings: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def __init__(self, *_: object, **__: object) -> None:
         pass
@@ -434,7 +549,9 @@ class FakeBench:
         rounds = {"decode": [[1, 1, 1, 2, 2, 2, 3, 3]], "prefill": [1, 1, 1, 2, 2, 2, 3, 3]}
         told = {"interleaved": {"session": "one", "round_of_row": rounds}}
         records = {
-            name: guarded_record(decode=20 * factor, prefill=100 * factor, settings=told)
+            name: guarded_record(
+                decode=20 * factor, prefill=100 * factor, settings=told, warnings=self.warnings.get(name, ())
+            )
             for name, factor in (("base", 1.0), ("head", self.head))
         }
         for name, record in records.items():
@@ -464,20 +581,55 @@ def test_two_settings_in_turns(
     assert result.document["checks"][0]["ratio"] == pytest.approx(head, rel=0.01)
     assert {path.name for path in (tmp_path / "kept").iterdir()} == {"base.json", "head.json"}
     assert FakeBench.how["most_rounds"] is None  # no budget is stated: as many as are usual
+    assert FakeBench.how["needs_all"] is True  # one alone shows nothing
+    assert base.lengths_stated
 
     run("guard", "--interleave", str(path), str(path), "--budget", "5m")
 
     assert FakeBench.how["budget_s"] == 300
     assert FakeBench.how["most_rounds"] == 500
+    assert not FakeBench.requests["base"].lengths_stated
+
+
+@pytest.mark.parametrize(
+    ("flags", "outcomes", "told"),
+    [
+        ("--depth 4096", ["inconclusive", "pass"], "a depth of 4096 tokens was asked for and one of 512 was measured"),
+        (
+            "--prompt-tokens 900",
+            ["pass", "inconclusive"],
+            "a prompt of 900 tokens was asked for and one of 512 was measured",
+        ),
+        ("--depth 512 --prompt-tokens 512", ["pass", "pass"], None),
+        ("", ["pass", "pass"], None),
+    ],
+)
+def test_a_length_that_was_shortened_is_not_what_was_asked(
+    run: Callable[..., Result],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    flags: str,
+    outcomes: list[str],
+    told: str | None,
+) -> None:
+    """No pass at a shorter length than a flag states; what the records warn of stands in the notes, with the side."""
+    monkeypatch.setattr("suffice.cli.session.Workbench", FakeBench)
+    monkeypatch.setattr(FakeBench, "warnings", {"base": ("of both", "of both", "of one"), "head": ("of both",)})
+    path = ToyLlama().write(tmp_path / "toy.gguf")
+
+    result = run("guard", "--interleave", f"{path} {flags}", f"{path} {flags} --threads 1", "--json")
+
+    assert [check["outcome"] for check in result.document["checks"]] == outcomes
+    assert result.code == (3 if told else 0)
+    obstacles = {check["obstacle"] for check in result.document["checks"]} - {""}
+    assert obstacles == ({f"{told}: a longer --budget is needed"} if told else set())
+    assert result.document["notes"] == ["base and head: of both", "base: of one"]
 
 
 def test_too_few_rounds_say_how_many_it_takes(run: Callable[..., Result], tmp_path: Path) -> None:
     """Three rounds that scatter: inconclusive, and a note names the factor and the options."""
-    program = "import pathlib, shutil, sys; out = pathlib.Path(sys.argv[2]); shutil.copy(f'{sys.argv[1]}-{out.stem[-1]}', out)"
-    for side, rates in (("a", (20, 22, 19)), ("b", (23, 20, 21))):
-        for number, rate in enumerate(rates, start=1):
-            saved(tmp_path / f"{side}.json", decode=rate).rename(tmp_path / f"{side}-{number}")
-    sides = (shlex.join([sys.executable, "-c", program, str(tmp_path / side), "{out}"]) for side in ("a", "b"))
+    rates = {"a": (20, 22, 19), "b": (23, 20, 21)}
+    sides = [by_round(tmp_path, side, [guarded_record(decode=rate) for rate in own]) for side, own in rates.items()]
 
     result = run("guard", "--interleave", *sides, "--rounds", "3")
 
@@ -511,6 +663,9 @@ def test_a_load_is_held_against_limits_only(run: Callable[..., Result], tmp_path
         (("run.json", "--floor", "8", "--records", "kept"), "give one of them"),
         (("--interleave", "a {out}", "b.gguf"), "not one of each"),
         (("--interleave", "a {out}", "b {out}", "--budget", "9s"), "a command's own flags"),
+        (("--interleave", "a.gguf", "b.gguf", "--rounds", "12"), "--rounds is about commands"),
+        (("--interleave", "a.gguf", "b.gguf", "--compare", "decode,memory,ttft"), "--compare memory,ttft"),
+        (("--interleave", "a.gguf", "b.gguf", "--compare", "memory"), "decode, prefill can be compared"),
         (("--interleave", "a.gguf --slots 2", "b.gguf"), "behind a file stand"),
         (("--interleave", "a.gguf --threads two", "b.gguf"), "not a whole number"),
         (("--interleave", "a.gguf", "b.gguf"), "no such file"),

@@ -16,6 +16,7 @@ from suffice.decide.guard_fingerprint import (
     compare_fingerprints,
     fingerprint_of,
 )
+from suffice.decide.guard_rounds import alike_rounds
 from suffice.measure.environment import describe_environment
 from suffice.records.schema import DecodeSeries, EngineRecord, RunRecord
 
@@ -177,3 +178,33 @@ def test_silicon_and_machine_type_are_read(tmp_path: Path) -> None:
     assert (told.cpu_family, told.cpu_model_number, told.cpu_stepping) == ("25", "17", "1")
     assert told.machine_type == "Amazon EC2 c7i.large"
     assert (nothing.cpu_family, nothing.cpu_stepping, nothing.machine_type) == (None, None, None)
+
+
+def test_rounds_must_be_of_the_first_base() -> None:
+    """Bases of another machine and heads of other work are left out; heads that are placed on fewer CPUs are what their command says."""
+    first = fingerprint_of(guarded_record())
+    moved, deeper, fewer = (
+        {**first, **changes} for changes in ({"cpu_model": "Other CPU"}, {"depth": 4096}, {"usable_cpus": 1})
+    )
+    unknown = {name: value for name, value in first.items() if name != "depth"}
+
+    found = alike_rounds([first, first, moved, first, first], [first, deeper, moved, fewer, first])
+    never = alike_rounds([unknown, first, unknown], [first, deeper, unknown])
+
+    assert found.numbers == (0, 3, 4)
+    assert (found.reason, found.obstacle) == ("decode depth 512 -> 4096", "")
+    assert found.note.startswith("2 of 5 rounds were left out")
+    assert never.numbers == (0, 2)  # the first base does not tell its depth, that of the second round does
+    assert "2 of 3 rounds are comparable with the first base, and 3 are needed" in never.obstacle
+
+
+def test_few_rounds_that_are_alike_have_no_obstacle_of_this_kind() -> None:
+    """That they are few is told elsewhere; and a machine that nobody knows is comparable with nothing."""
+    first = fingerprint_of(guarded_record())
+    nobody = {name: value for name, value in first.items() if name != "cpu_model"}
+
+    few, none = alike_rounds([first], [first]), alike_rounds([nobody] * 3, [nobody] * 3)
+
+    assert (few.numbers, few.obstacle, few.note) == ((0,), "", "")
+    assert none.numbers == ()
+    assert none.obstacle.startswith("not comparable: CPU unknown; 0 of 3")

@@ -13,9 +13,9 @@ import pytest
 
 from helpers.guard import guarded
 from suffice.decide.guard_trend import trend_of
-from suffice.decide.guard_types import Metric, Outcome
+from suffice.decide.guard_types import KEPT, Metric, Outcome
 from suffice.errors import OutputError, RecordError
-from suffice.records.history import KEPT, add_to_history, history_line, load_history
+from suffice.records.history import add_to_history, history_line, load_history
 from suffice.records.one_writer import one_writer
 from suffice.records.schema import ContentionRecord, EngineRecord
 from suffice.report.history import history_document, history_text

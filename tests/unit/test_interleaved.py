@@ -344,6 +344,16 @@ def test_a_model_that_does_not_fit_is_left_out(desk: Desk, requests: dict[str, R
     assert paired_decode(records["small"], records["large"]) is None
 
 
+def test_where_all_are_needed_one_that_does_not_fit_ends_it(desk: Desk, requests: dict[str, RunRequest]) -> None:
+    """Before anything is measured or kept, with its name and what it needs."""
+    machine = desk.machine = CountingMachine(facts=replace(FACTS, memory_usable_bytes=700_000))
+
+    with pytest.raises(UsageError, match=r"^large: not run: the model needs .* can be used$"):
+        desk.measure(requests, rounds=3, needs_all=True)
+
+    assert (machine.readings, desk.saved) == ([], [])
+
+
 @pytest.mark.parametrize("die_after", [3, 14, 16, 20, 29])
 def test_an_interrupted_measurement_goes_on(desk: Desk, requests: dict[str, RunRequest], die_after: int) -> None:
     """Killed after any save: earlier rows stay in front, whole rounds are not made again, and one that was cut is made anew."""

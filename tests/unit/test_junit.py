@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from helpers.records import bare_record
-from suffice.decide.guard import confirmed, guard_floor
+from suffice.decide.guard import confirmed, guard_floor, result_of
 from suffice.report.junit import junit_xml
 
 HOSTILE = 'run "]]><x/>&\x00\x07\x1b[31m\ufffe\ud800 大模型\n.json'
@@ -30,13 +30,21 @@ def test_each_outcome_has_its_element(decode: float | None, failures: str, error
 
 
 def test_a_failure_that_a_rerun_did_not_confirm_is_no_green_report() -> None:
-    """All checks of the rerun passed, the guard is inconclusive: a case of its own says so."""
+    """The rerun passed: the check is inconclusive, and its case an error."""
     first, again = guard_floor(bare_record(5.0), 8), guard_floor(bare_record(20.0), 8)
 
     suite = ET.fromstring(junit_xml(confirmed(first, again), name="run.json"))[0]  # noqa: S314  # our own text
 
-    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "0", "1")
-    assert [case.get("name") for case in suite] == ["decode floor of run.json", "guard of run.json"]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "0", "1")
+    assert [case.get("name") for case in suite] == ["decode floor of run.json"]
+
+
+def test_a_guard_that_checked_nothing_is_no_green_report() -> None:
+    """There is no check whose case could say so: the guard has one of its own."""
+    suite = ET.fromstring(junit_xml(result_of([]), name="run.json"))[0]  # noqa: S314  # our own text
+
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "0", "1")
+    assert [case.get("name") for case in suite] == ["guard of run.json"]
 
 
 def test_hostile_names_stay_text() -> None:

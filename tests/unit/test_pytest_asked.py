@@ -102,20 +102,30 @@ def test_a_worse_run_than_the_baseline_fails_with_its_causes() -> None:
 
 
 def test_a_rerun_that_passes_is_inconclusive_and_one_that_fails_is_a_failure() -> None:
-    """Check by check: what failed and then passed contradicts itself; what passed twice passes."""
+    """Check by check: what failed in one run alone contradicts itself; what passed twice passes."""
     first = tuple(
         CheckRow(name=name, outcome=outcome, reason="first")
-        for name, outcome in (("a", Outcome.FAIL), ("b", Outcome.FAIL), ("c", Outcome.PASS))
+        for name, outcome in (
+            *(("a", Outcome.FAIL), ("b", Outcome.FAIL), ("c", Outcome.PASS)),
+            *(("d", Outcome.PASS), ("e", Outcome.FAIL), ("f", Outcome.FAIL)),
+        )
     )
     second = tuple(
         CheckRow(name=name, outcome=outcome, reason="second")
-        for name, outcome in (("a", Outcome.PASS), ("b", Outcome.FAIL), ("c", Outcome.PASS))
+        for name, outcome in (
+            *(("a", Outcome.PASS), ("b", Outcome.FAIL), ("c", Outcome.PASS)),
+            *(("d", Outcome.FAIL), ("e", Outcome.INCONCLUSIVE)),
+        )
     )
 
     rows = after_rerun(first, second)
 
-    assert [row.outcome for row in rows] == [Outcome.INCONCLUSIVE, Outcome.FAIL, Outcome.PASS]
-    assert rows[0].reason == "failed first (first), and not in the rerun (second)"
+    assert {row.name for row in rows if row.outcome is Outcome.INCONCLUSIVE} == {"a", "d", "e", "f"}
+    assert [row.name for row in rows if row.outcome is Outcome.FAIL] == ["b"]
+    assert rows[3].reason == "failed when it was run again (second), and not the first time (first)"
+    assert rows[5].reason == "failed (first), and not when it was run again (there was nothing to judge)"
+    assert rows[0].reason == "failed (first), and not when it was run again (second)"
+    assert rows[1].reason == "second (confirmed by a rerun)"
 
 
 @pytest.mark.parametrize("test", [*HOSTILE, "../../etc/passwd", "tests/test_speed.py::test_it[../x]", "CON"])
@@ -159,6 +169,20 @@ def test_workers_share_what_they_measured(tmp_path: Path, session: str | None, t
 
     assert bench.times == times
     assert len(set(paths)) == times
+
+
+def test_workers_have_the_first_record_and_not_the_rerun(tmp_path: Path) -> None:
+    """A rerun is for the test that failed: others, of whichever worker, are held against what was measured first."""
+    bench, asked = Counting(), Asked(model="m.gguf", floor=80, rerun=True)
+    first = Measuring(tmp_path, tmp_path / "runs", "one", lambda _: None)
+    second = Measuring(tmp_path, tmp_path / "runs", "one", lambda _: None)
+
+    again = first(asked, bench, "a")
+    others = [measuring(Asked(model="m.gguf", floor=8), bench, "b") for measuring in (first, second)]
+
+    assert bench.times == 2
+    assert len({other.path for other in others}) == 1
+    assert again.path not in {other.path for other in others}
 
 
 def test_another_depth_is_another_measurement(tmp_path: Path) -> None:

@@ -208,7 +208,63 @@ def test_a_rerun_confirms_a_failure(
 
     assert outcomes(result) == expected
     if floor == 8:
-        result.stdout.fnmatch_lines(["*failed first (*below the floor), and not in the rerun*"])
+        result.stdout.fnmatch_lines(["*failed (*below the floor), and not when it was run again*"])
+
+
+@pytest.mark.parametrize("order", [("first", "second"), ("second", "first")])
+def test_a_rerun_is_of_its_own_test_alone(run: Callable[..., pytest.RunResult], order: tuple[str, str]) -> None:
+    """A test that does not ask for one is held against the first record, whichever of the two comes first."""
+    tests = {
+        "first": marked("model='rising', floor=8, rerun=True").replace("test_it", "test_again"),
+        "second": marked("model='rising', floor=8").replace("test_it", "test_once"),
+    }
+
+    result = run("\n".join(tests[name] for name in order), "-rA")
+
+    assert outcomes(result) == {"skipped": 1, "failed": 1}
+    result.stdout.fnmatch_lines(["FAILED test_speed.py::test_once*"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("floor=8, depth=512", {"passed": 1}),
+        ("floor=8, depth=4096", {"skipped": 1}),
+        ("floor=80, depth=4096", {"failed": 1}),  # missed behind a shorter cache, and behind a longer one all the more
+        ("floor={'prefill': 8}, depth=4096", {"passed": 1}),
+        ("floor={'prefill': 8}, prompt_tokens=900", {"skipped": 1}),
+        ("floor={'prefill': 800}, prompt_tokens=900", {"skipped": 1}),  # longer prompts may be read at a better rate
+        ("ceiling={'ttft': 10}, prompt_tokens=900", {"skipped": 1}),
+    ],
+)
+def test_a_floor_that_is_held_at_a_shorter_length_is_not_green(
+    run: Callable[..., pytest.RunResult], arguments: str, expected: dict[str, int]
+) -> None:
+    """The fake measures 512 tokens, as a short budget would; what the test states is more."""
+    result = run(marked(f"model='fast', {arguments}"))
+
+    assert outcomes(result) == expected
+    if "skipped" in expected:
+        result.stdout.fnmatch_lines(["*tokens was asked for and one of 512 was measured: a longer --budget is needed*"])
+
+
+def test_what_a_record_warns_of_is_told(run: Callable[..., pytest.RunResult], pytester: pytest.Pytester) -> None:
+    """Once for all tests that have it, and where nothing was run the check says why."""
+    not_run = "not run: the model needs 9.0 GiB and 4.0 GiB can be used"
+    save_record(run_record(warnings=("the prompt was shortened",)), pytester.path / "run.json")
+    save_record(bare_record(None, warnings=(not_run,)), pytester.path / "huge.json")
+    tests = [
+        marked("record='run.json', floor=8"),
+        marked("record='run.json', floor=9"),
+        marked("record='huge.json', floor=8"),
+    ]
+
+    result = run("\n".join(test.replace("test_it", f"test_{number}") for number, test in enumerate(tests)))
+
+    assert outcomes(result) == {"passed": 2, "skipped": 1}
+    notes = [line for line in result.outlines if line.startswith("note: the prompt was shortened (record: ")]
+    assert len(notes) == 1
+    result.stdout.fnmatch_lines([f"inconclusive: *decode: {not_run} (record: *"])
 
 
 def test_a_record_is_read_in_place_of_measuring(

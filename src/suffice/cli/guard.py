@@ -55,7 +55,7 @@ def guard(
         typer.Option(
             "--compare",
             metavar="METRICS",
-            help="What to compare, of decode,prefill,ttft,memory. Default: decode,prefill,memory.",
+            help="What to compare, of decode,prefill,ttft,memory. Default: decode,prefill,memory; two files in turns have decode,prefill.",
         ),
     ] = None,
     demand_file: Annotated[
@@ -84,14 +84,14 @@ def guard(
         ),
     ] = None,
     rounds: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--rounds",
             min=3,
             max=500,
-            help="Of --interleave with commands; files take what --budget allows, without one ten.",
+            help="Of --interleave with commands. Default: 12. Files take what --budget allows, without one ten.",
         ),
-    ] = 12,  # the least number of which one wild round moves neither end of the interval
+    ] = None,
     budget: options.Budget = None,
     records: Annotated[
         Path | None,
@@ -121,7 +121,7 @@ def guard(
     from suffice.report.guard import guard_document, guard_text
 
     limits = limits_of(floor or [], ceiling or [])
-    metrics, share = metrics_of(compare), tolerance_of(tolerance)
+    metrics, share = None if compare is None else metrics_of(compare), tolerance_of(tolerance)
     outputs = guard_outputs.GuardOutputs(junit=junit, prometheus=prometheus, github=github)
     check_outputs(outputs.files, [run, baseline, history, demand_file, *(quality or [])])
     if interleave is not None:
@@ -139,7 +139,8 @@ def guard(
             )
         _check_flags(limits, quality=bool(quality), makes_records=rerun is not None, kept=records is not None)
         again = None if rerun is None else check_command(rerun, "--rerun")
-        asked = Asked(limits=tuple(limits), metrics=metrics, tolerance=share, quality=tuple(quality or ()))
+        told = metrics or metrics_of(None)
+        asked = Asked(limits=tuple(limits), metrics=told, tolerance=share, quality=tuple(quality or ()))
         asked = _with_files(asked, baseline, history, demand_file)
         kept = None if records is None else folder_for_records(records)
         result, record = _judged_load(run, asked, again) or _judged(run, asked, again, kept)
@@ -243,10 +244,10 @@ def _judged(run: Path, asked: Asked, again: list[str] | None, folder: Path | Non
 
 def _interleaved(
     sides: tuple[str, str],
-    rounds: int,
+    rounds: int | None,
     budget_s: float | None,
     folder: Path | None,
-    rule: tuple[tuple[Metric, ...], float],
+    rule: tuple[tuple[Metric, ...] | None, float],
 ) -> GuardResult:
     from suffice.cli.guard_interleave import Interleaving, judge_interleaved
     from suffice.cli.output import Progress

@@ -7,20 +7,28 @@ from typing import TYPE_CHECKING
 from suffice.decide.compare_runs import compare_with_baseline
 from suffice.decide.guard import likely_causes
 from suffice.decide.guard_facts import facts_of
-from suffice.decide.guard_limits import check_limit
+from suffice.decide.guard_lengths import at_asked_length, shortened_lengths
+from suffice.decide.guard_limits import check_limit, unjudged
 from suffice.decide.guard_types import CheckKind, Limit, Metric
 from suffice.errors import UsageError
+from suffice.measure.request import NOT_RUN
 from suffice.report.check_rows import CheckRow, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from suffice.decide.guard_types import RunFacts
+    from suffice.decide.guard_types import GuardCheck
     from suffice.records.schema import RunRecord
 
 
 def judge(
-    record: RunRecord, *, floors: Mapping[str, float], ceilings: Mapping[str, float], baseline: RunRecord | None
+    record: RunRecord,
+    *,
+    floors: Mapping[str, float],
+    ceilings: Mapping[str, float],
+    baseline: RunRecord | None,
+    prompt_tokens: int | None = None,
+    depth: int | None = None,
 ) -> tuple[CheckRow, ...]:
     """A row for each floor, ceiling and compared figure; none where there is nothing to hold the record against.
 
@@ -29,13 +37,27 @@ def judge(
         floors: least values by metric, in tokens per second; of quality as a share.
         ceilings: most by metric, in seconds or bytes.
         baseline: a run to compare with.
+        prompt_tokens: of the prompt, as the test states it; a figure at a shorter one is inconclusive. None: it does not.
+        depth: the same, of the depth.
 
     Raises:
         UsageError: see :func:`limits_of`.
     """
     new = facts_of(record, "the run")
-    rows = rows_of(check_limit(new, limit) for limit in limits_of(floors, ceilings))
-    return rows if baseline is None else rows + _compared(facts_of(baseline, "the baseline"), new)
+    shortened = shortened_lengths(record, prompt_tokens=prompt_tokens, depth=depth)
+    not_run = next((text for text in record.warnings if text.startswith(NOT_RUN)), "")
+
+    def settled(check: GuardCheck) -> GuardCheck:
+        return unjudged(check, not_run) if not_run else at_asked_length(check, shortened)
+
+    rows = rows_of(settled(check_limit(new, limit)) for limit in limits_of(floors, ceilings))
+    if baseline is None:
+        return rows
+    base = facts_of(baseline, "the baseline")
+    comparison, checks = compare_with_baseline(base, new)
+    causes = likely_causes(base, new, comparison)
+    message = "\n".join(["likely causes:", *(f"- {cause}" for cause in causes)])
+    return rows + rows_of(map(settled, checks), message=message)
 
 
 def limits_of(floors: Mapping[str, float], ceilings: Mapping[str, float]) -> list[Limit]:
@@ -61,9 +83,3 @@ def _metric(name: str, kind: CheckKind) -> Metric:
     except ValueError:
         known = ", ".join(metric.value for metric in Metric)
         raise UsageError(f"suffice({kind.value}=...): no metric is called {name!r}; there is {known}") from None
-
-
-def _compared(base: RunFacts, new: RunFacts) -> tuple[CheckRow, ...]:
-    comparison, checks = compare_with_baseline(base, new)
-    causes = likely_causes(base, new, comparison)
-    return rows_of(checks, message="\n".join(["likely causes:", *(f"- {cause}" for cause in causes)]))

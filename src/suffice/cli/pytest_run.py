@@ -9,7 +9,7 @@ import re
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -70,6 +70,8 @@ class RealBench:
             budget_s=asked.budget_s, prompt_tokens=asked.prompt_tokens, depth=asked.depth or 0, threads=asked.threads
         )
         request = options.request(resolve_model(asked.model, folder=self._root, in_slices=asked.in_slices), None)
+        # Nobody misses a default that is shortened, and the depth of 0 above is one.
+        request = replace(request, lengths_stated=asked.prompt_tokens is not None or asked.depth is not None)
         with Workbench(EngineChoice(name=asked.engine, library=None), longest_budget_s=request.budget_s) as bench:
             return bench.run(request, out, self._progress, earlier=None)
 
@@ -94,7 +96,7 @@ class Measuring:
         rows = self._judged(record, asked)
         if asked.rerun and asked.record is None and is_failed(rows):
             with one_at_a_time(self._folder, self._progress):
-                record, path = self._measure(asked, bench, test)
+                record, path = self._measure(asked, bench, test)  # for this test alone: others keep the first record
             rows = after_rerun(rows, self._judged(record, asked))
         return Measured(record=record, path=path, rows=rows)
 
@@ -110,16 +112,19 @@ class Measuring:
         with one_at_a_time(self._folder, self._progress):
             other = None if self._shared is None else self._shared.path_of(asked.measurement)
             if other is None:
-                return self._measure(asked, bench, test)
+                return self._measure_for_all(asked, bench, test)
             return self._done.setdefault(asked.measurement, (load_any_record(other), other))
+
+    def _measure_for_all(self, asked: Asked, bench: Bench, test: str) -> tuple[RunRecord, Path]:
+        made = self._measure(asked, bench, test)
+        self._done[asked.measurement] = made
+        if self._shared is not None:
+            self._shared.add(asked.measurement, made[1])
+        return made
 
     def _measure(self, asked: Asked, bench: Bench, test: str) -> tuple[RunRecord, Path]:
         path = self._free(test)
-        made = bench.measure(asked, path), path
-        self._done[asked.measurement] = made
-        if self._shared is not None:
-            self._shared.add(asked.measurement, path)
-        return made
+        return bench.measure(asked, path), path
 
     def _free(self, test: str) -> Path:
         """A name for the next record of a test; one from an earlier session is replaced."""
@@ -135,7 +140,14 @@ class Measuring:
         from suffice.loaders.any_record import load_any_record
 
         baseline = None if asked.baseline is None else load_any_record(self._root / asked.baseline)
-        return judge(record, floors=asked.floors, ceilings=asked.ceilings, baseline=baseline)
+        return judge(
+            record,
+            floors=asked.floors,
+            ceilings=asked.ceilings,
+            baseline=baseline,
+            prompt_tokens=asked.prompt_tokens,
+            depth=asked.depth,
+        )
 
 
 class _Shared:
@@ -172,22 +184,27 @@ def is_failed(rows: tuple[CheckRow, ...]) -> bool:
 
 
 def after_rerun(first: tuple[CheckRow, ...], second: tuple[CheckRow, ...]) -> tuple[CheckRow, ...]:
-    """The rerun's rows; one that failed the first time and passed now is inconclusive: the two runs contradict each other."""
-    from dataclasses import replace
+    """The rerun's rows: what failed in both runs fails; what failed in one of them is inconclusive, since the two contradict each other."""
+    earlier = {row.name: row for row in first}
+    rows = [_row_after_rerun(earlier.pop(row.name, None), row) for row in second]
+    return (*rows, *(_row_after_rerun(row, None) for row in earlier.values() if is_failed((row,))))
 
-    from suffice.decide.guard import Outcome
 
-    failed = {row.name: row.reason for row in first if row.outcome is Outcome.FAIL}
-    return tuple(
-        replace(
-            row,
-            outcome=Outcome.INCONCLUSIVE,
-            reason=f"failed first ({failed[row.name]}), and not in the rerun ({row.reason})",
-        )
-        if row.outcome is Outcome.PASS and row.name in failed
-        else row
-        for row in second
-    )
+def _row_after_rerun(first: CheckRow | None, again: CheckRow | None) -> CheckRow:
+    from suffice.decide.guard import Outcome, rerun_words
+
+    row = again or first
+    if row is None:
+        raise ValueError("a check of neither run")
+    failed_first, failed_again = (one is not None and is_failed((one,)) for one in (first, again))
+    if failed_first and failed_again:
+        return replace(row, reason=f"{row.reason} (confirmed by a rerun)")
+    if failed_first == failed_again:
+        return row
+    reasons = ["there was nothing to judge" if one is None else one.reason for one in (first, again)]
+    message = next((one.message for one in (again, first) if one is not None and one.message), "")
+    told = rerun_words(*reasons, failed_first=failed_first)
+    return replace(row, outcome=Outcome.INCONCLUSIVE, reason=told, message=message)
 
 
 def file_stem(test: str) -> str:

@@ -119,13 +119,16 @@ class Workbench:
         budget_s: float,
         earlier: Mapping[str, RunRecord],
         most_rounds: int | None = None,
+        needs_all: bool = False,
     ) -> dict[str, RunRecord]:
         """Measure several files in turns; see :func:`suffice.measure.interleaved.measure_interleaved`. ``most_rounds`` None: as many as are usual."""
         from suffice.measure.interleaved import DEFAULT_ROUNDS, measure_interleaved
 
         around = self._around(progress, lambda _: None)
         rounds = DEFAULT_ROUNDS if most_rounds is None else most_rounds
-        return measure_interleaved(requests, around, budget_s=budget_s, save=save, earlier=earlier, rounds=rounds)
+        return measure_interleaved(
+            requests, around, budget_s=budget_s, save=save, earlier=earlier, rounds=rounds, needs_all=needs_all
+        )
 
     def check(self, name: str, request: RunRequest, demand: Demand | None) -> None:
         """Refuse what this machine or model cannot have, before anything is measured. ``name``: of the model, for the message.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.decide.disturbance import MAX_BANDWIDTH_CHANGE
 from suffice.decide.guard_fingerprint import Comparability, Comparison, compare_fingerprints
-from suffice.decide.guard_limits import doubt_of, figure_text
+from suffice.decide.guard_limits import doubt_of, figures_text, unjudged
 from suffice.decide.guard_types import COMPARED, CheckKind, GuardCheck, Metric, Outcome
 from suffice.stats.estimate import Estimate, Interval
 from suffice.stats.intervals import DEFAULT_LEVEL
@@ -92,7 +92,7 @@ def _check_metrics(metrics: Sequence[Metric]) -> None:
 
 
 def _nothing(kind: CheckKind, reason: str) -> GuardCheck:
-    return GuardCheck(name=f"against the {_base_word(kind)}", kind=kind, outcome=Outcome.INCONCLUSIVE, reason=reason)
+    return GuardCheck(name=f"against the {kind.word}", kind=kind, outcome=Outcome.INCONCLUSIVE, reason=reason)
 
 
 def _check(metric: Metric, base: RunFacts, new: RunFacts, comparison: Comparison, share: float) -> GuardCheck:
@@ -116,31 +116,21 @@ def _obstacle(metric: Metric, base: RunFacts, new: RunFacts, comparison: Compari
 
 
 def _blocked(metric: Metric, base: RunFacts, new: RunFacts, reason: str, kind: CheckKind) -> GuardCheck:
-    old, now = _point(base, metric), _point(new, metric)
-    figures = metric.value if old is None or now is None else _figures(metric, old, now, kind)
-    return GuardCheck(
+    found = GuardCheck(
         name=_name(metric, kind),
         kind=kind,
         outcome=Outcome.INCONCLUSIVE,
-        reason=f"{figures}: {reason}",
-        obstacle=reason,
+        reason=reason,
         metric=metric,
         unit=metric.unit,
-        value=now,
-        limit=old,
+        value=_point(new, metric),
+        limit=_point(base, metric),
     )
+    return unjudged(found, reason)
 
 
 def _name(metric: Metric, kind: CheckKind) -> str:
-    return f"{metric.value} against the {_base_word(kind)}"
-
-
-def _base_word(kind: CheckKind) -> str:
-    return "base" if kind is CheckKind.INTERLEAVED else kind.value
-
-
-def _figures(metric: Metric, base: float, new: float, kind: CheckKind) -> str:
-    return f"{metric.value} {figure_text(metric, new)}, {_base_word(kind)} {figure_text(metric, base)}"
+    return f"{metric.value} against the {kind.word}"
 
 
 def _point(facts: RunFacts, metric: Metric) -> float | None:
@@ -291,7 +281,7 @@ def times_as_many_rounds(check: GuardCheck, lasting: float = 0.0) -> float | Non
 
 def _words(found: _Ratio, counted: Estimate | None, tolerance: Tolerance, outcome: Outcome, kind: CheckKind) -> str:
     metric = found.metric
-    figures = _figures(metric, found.base, found.new, kind)
+    figures = figures_text(kind, metric, found.new, found.base)
     if found.obstacle:
         return f"{figures}: {found.obstacle}"
     if counted is None or counted.interval is None:
@@ -356,7 +346,8 @@ def base_of_history(
 
 
 def _is_same_run(run: RunFacts, new: RunFacts) -> bool:
-    return run.created_at is not None and run.created_at == new.created_at and run.figures == new.figures
+    """By what a history keeps: a run that was just measured has figures that no line of a history holds."""
+    return run.created_at is not None and run.created_at == new.created_at and run.kept_figures == new.kept_figures
 
 
 def _check_history(metric: Metric, runs: Sequence[RunFacts], new: RunFacts, tolerance: float) -> GuardCheck:
@@ -446,5 +437,6 @@ def check_interleaved(  # both figures, and what judges them
     found = _Ratio(metric=metric, base=base or 0.0, new=new or 0.0, raw=ratio, even=even, obstacle=obstacle)
     if base is None or new is None:
         nothing = _nothing(CheckKind.INTERLEAVED, f"{metric.value}: missing in one of the two")
-        return replace(nothing, metric=metric, value=new, limit=base)
+        name, unit = _name(metric, CheckKind.INTERLEAVED), metric.unit
+        return replace(nothing, name=name, metric=metric, unit=unit, value=new, limit=base)
     return _judged(found, tolerance, CheckKind.INTERLEAVED)

@@ -27,6 +27,7 @@ __all__ = [
     "check_verdict",
     "confirmed",
     "guard_floor",
+    "rerun_words",
     "result_of",
 ]
 
@@ -135,8 +136,31 @@ def check_verdict(new: str, base: str | None, obstacle: str = "") -> GuardCheck:
 
 
 def confirmed(first: GuardResult, again: GuardResult) -> GuardResult:
-    """A failure after one confirming rerun: both must fail; two runs that contradict each other show nothing."""
-    if again.outcome is Outcome.FAIL:
-        return replace(again, reason=f"{again.reason} (confirmed by a rerun)", reruns=1)
-    reason = f"failed ({first.reason}), and not when it was run again ({again.reason})"
-    return replace(again, outcome=Outcome.INCONCLUSIVE, reason=reason, causes=first.causes, reruns=1)
+    """A failure after one confirming rerun, check by check: what failed in both runs fails; in one of them it shows nothing."""
+    earlier = {(check.kind, check.metric): check for check in first.checks}
+    checks = [_after_rerun(earlier.pop((check.kind, check.metric), None), check) for check in again.checks]
+    checks += [_after_rerun(check, None) for check in earlier.values() if check.outcome is Outcome.FAIL]
+    is_failure = any(check.outcome is Outcome.FAIL for check in checks)
+    result = result_of(checks, again.measured_tokens_per_second, again.causes if is_failure else first.causes)
+    reason = f"{result.reason} (confirmed by a rerun)" if is_failure else result.reason
+    return replace(result, reason=reason, comparison=again.comparison, notes=again.notes, reruns=1)
+
+
+def _after_rerun(first: GuardCheck | None, again: GuardCheck | None) -> GuardCheck:
+    """One check of two runs; None: that run had no such check, which is no failure."""
+    found = again or first
+    if found is None:
+        raise ValueError("a check of neither run")
+    is_failed = [one is not None and one.outcome is Outcome.FAIL for one in (first, again)]
+    if is_failed[0] == is_failed[1]:
+        return found
+    reasons = ["there was nothing to judge" if one is None else one.reason for one in (first, again)]
+    told = rerun_words(*reasons, failed_first=is_failed[0])
+    return replace(found, outcome=Outcome.INCONCLUSIVE, reason=told, obstacle="")
+
+
+def rerun_words(first: str, again: str, *, failed_first: bool) -> str:
+    """Of a check that failed in one of two runs: both reasons, and in which it was."""
+    if failed_first:
+        return f"failed ({first}), and not when it was run again ({again})"
+    return f"failed when it was run again ({again}), and not the first time ({first})"

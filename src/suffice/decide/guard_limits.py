@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from suffice.decide.guard_types import GuardCheck, Limit, Metric, Outcome
+from suffice.decide.guard_types import CheckKind, GuardCheck, Limit, Metric, Outcome
 from suffice.model.basis import Basis
 from suffice.stats.ratio import Better
 from suffice.units import format_memory, format_seconds
@@ -32,6 +32,33 @@ def figure_text(metric: Metric, value: float) -> str:
 def limit_text(metric: Metric, value: float) -> str:
     """A limit as it was given: rates and scores as plain numbers."""
     return f"{value:g}" if metric.better is Better.HIGHER else figure_text(metric, value)
+
+
+def figures_text(kind: CheckKind, metric: Metric, value: float, against: float) -> str:
+    """A figure and what it is held against, with which the reason of a check begins."""
+    is_limit = kind in {CheckKind.FLOOR, CheckKind.CEILING}
+    told = limit_text(metric, against) if is_limit else figure_text(metric, against)
+    return f"{metric.value} {figure_text(metric, value)}, {kind.word} {told}"
+
+
+def unjudged(check: GuardCheck, obstacle: str) -> GuardCheck:
+    """The check as one that cannot be judged: its figures, and then the obstacle. What was judged of it before is left out."""
+    figures = check.name
+    if check.metric is not None:
+        figures = check.metric.value
+        if check.value is not None and check.limit is not None:
+            figures = figures_text(check.kind, check.metric, check.value, check.limit)
+    return GuardCheck(
+        name=check.name,
+        kind=check.kind,
+        outcome=Outcome.INCONCLUSIVE,
+        reason=f"{figures}: {obstacle}",
+        metric=check.metric,
+        unit=check.unit,
+        value=check.value,
+        limit=check.limit,
+        obstacle=obstacle,
+    )
 
 
 def doubt_of(facts: RunFacts, metric: Metric) -> str:
@@ -79,8 +106,7 @@ class _Judge:
             }
             told = missing.get(self.metric, f"the record has no {self.metric.value} measurement")
             return Outcome.INCONCLUSIVE, told
-        word = self.limit.kind.value
-        figures = f"{self.metric.value} {figure_text(self.metric, quantity.point)}, {word} {limit_text(self.metric, self.limit.value)}"
+        figures = figures_text(self.limit.kind, self.metric, quantity.point, self.limit.value)
         doubt = doubt_of(facts, self.metric)
         if doubt and self._is_bound(facts, quantity):
             outcome, told = self._by_range(figure, quantity, figures)

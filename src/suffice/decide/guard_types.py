@@ -60,6 +60,8 @@ class Metric(StrEnum):
 
 # What two runs are compared by. P90 needs more repetitions than a run has, and quality is compared item by item by `suffice quants`.
 COMPARED: Final = (Metric.DECODE, Metric.PREFILL, Metric.TTFT, Metric.MEMORY)
+# What a history keeps of a run: P90 of a run is never supported by its few repetitions, and a quality score belongs to a comparison, which is kept elsewhere.
+KEPT: Final = (Metric.DECODE, Metric.PREFILL, Metric.TTFT, Metric.MEMORY)
 
 
 class CheckKind(StrEnum):
@@ -71,6 +73,11 @@ class CheckKind(StrEnum):
     HISTORY = "history"
     INTERLEAVED = "interleaved"
     VERDICT = "verdict"
+
+    @property
+    def word(self) -> str:
+        """What a figure of this kind is called in a sentence."""
+        return "base" if self is CheckKind.INTERLEAVED else self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +114,12 @@ class RunFacts:
     bandwidth_share: float | None = None
     verdict: str | None = None
     demand: str | None = None
+
+    @property
+    def kept_figures(self) -> dict[Metric, Figure]:
+        """Those that a history keeps (:data:`KEPT`) and that are known: by them a run is the same as the one in the history."""
+        found = {metric: self.figures[metric] for metric in KEPT if metric in self.figures}
+        return {metric: figure for metric, figure in found.items() if figure.quantity is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

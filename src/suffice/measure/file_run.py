@@ -10,6 +10,7 @@ from suffice.decide.quiet import with_quiet
 from suffice.loaders.model_file import file_marks
 from suffice.measure.attention import PLAIN_CACHE_TYPES, PROBE_SHARE, compare_attention, probe_depth
 from suffice.measure.base_run import Run, Surroundings, context_to_open
+from suffice.measure.request import NOT_RUN
 from suffice.measure.run_record import device_fields, earlier_state, measured, settings_record
 from suffice.measure.series import (
     SeriesPlan,
@@ -108,7 +109,7 @@ class FileRun(Run):
             return True
         where = " by an engine on its NUMA node" if self._request.nodes else ""
         usable = format_memory(self._facts.memory_usable_bytes)
-        self._warnings.append(f"not run: the model needs {format_memory(needed)} and {usable} can be used{where}")
+        self._warnings.append(f"{NOT_RUN}the model needs {format_memory(needed)} and {usable} can be used{where}")
         return False
 
     def _needed_bytes(self) -> float:

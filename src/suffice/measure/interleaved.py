@@ -66,6 +66,7 @@ def measure_interleaved(
     save: Callable[[str, RunRecord], None],
     rounds: int = DEFAULT_ROUNDS,
     earlier: Mapping[str, RunRecord] | None = None,
+    needs_all: bool = False,
 ) -> dict[str, RunRecord]:
     """Measure several files, or one file with several settings, side by side in rounds; the first is the reference.
 
@@ -82,13 +83,14 @@ def measure_interleaved(
         rounds: of every series; fewer are made where the budget does not allow them.
         earlier: records of a measurement that was interrupted, to go on with. Rounds that all have are not made again. Complete ones
             of all models are returned as they are.
+        needs_all: a model that does not fit in memory ends it before anything is measured: the others alone are of no use.
 
     Returns:
         The complete records, by name.
 
     Raises:
-        UsageError: requests that cannot be compared, settings that the machine or a model cannot have, or ``earlier`` records of another
-            measurement; with the name.
+        UsageError: requests that cannot be compared, settings that the machine or a model cannot have, ``earlier`` records of another
+            measurement, or a model that does not fit where all are needed; with the name.
         EngineError: the engine failed, with the name of the model; what was measured in earlier rounds was saved.
     """
     check_requests(requests, rounds)
@@ -98,7 +100,10 @@ def measure_interleaved(
         if earlier and all(name in earlier and earlier[name].complete for name in requests):
             check_finished(requests, earlier, around)
             return {name: earlier[name] for name in requests}
-        return _SideBySide(requests, around, begun, budget_s=budget_s, rounds=rounds, save=save).run(stack)
+        side_by_side = _SideBySide(requests, around, begun, budget_s=budget_s, rounds=rounds, save=save)
+        if needs_all:
+            side_by_side.check_fits()
+        return side_by_side.run(stack)
 
 
 class _SideBySide:
@@ -140,6 +145,12 @@ class _SideBySide:
         share = replace(request, budget_s=self._budget_s / len(self._requests))
         with named(name):
             return Turn(name, share, file_of(name, request), own, earlier)
+
+    def check_fits(self) -> None:
+        """Refuse to measure some of them where one does not fit in memory."""
+        for turn in self._turns:
+            with named(turn.name):
+                turn.check_fits()
 
     def run(self, stack: ExitStack) -> dict[str, RunRecord]:
         """Do all of it; the stack closes what is open."""

@@ -26,6 +26,8 @@ SERVICE_SHARE: Final = 0.5  # of the budget, for the service curve; the default 
 LEAST_SERVED_BUDGET_S: Final = 60.0  # ... and to this at least: a curve has many points, also of short slices
 ASKED_LENGTHS: Final = "asked_lengths"
 """In the settings of a record: prompt length and depth as they were asked for, before a budget shortened them."""
+NOT_RUN: Final = "not run: "
+"""With this begins the warning of a record whose model does not fit in memory."""
 FLASH_ATTENTION_CHOICES: Final = ("auto", "on", "off")
 
 

@@ -146,6 +146,15 @@ class Turn(FileRun):
         self._update(ceiling=self._ceiling())
         return self._fits()
 
+    def check_fits(self) -> None:
+        """Refuse a model that does not fit in memory, before anything is measured.
+
+        Raises:
+            UsageError: with what it needs and what there is.
+        """
+        if not self._fits():
+            raise UsageError(self._warnings[-1])
+
     def settle(self, common: Common) -> Common:
         """Load the model and get a first impression, with what ``common`` says; what was left open is added to it.
 

@@ -14,7 +14,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from suffice.decide import words
-from suffice.decide.guard_types import Figure, Metric, RunFacts
+from suffice.decide.guard_types import KEPT, Figure, RunFacts
 from suffice.decide.quantity import Quantity
 from suffice.errors import RecordError
 from suffice.loaders.json_lines import JsonLines, canonical_json
@@ -32,13 +32,11 @@ if TYPE_CHECKING:
 HISTORY_SCHEMA_VERSION: Final = 1
 FORM: Final = "suffice history"
 _VERDICTS: Final = (words.CPU, words.CPU_THIN, words.GPU, words.UNDECIDED)
-# P90 of a run is never supported by its few repetitions, and a quality score belongs to a comparison, which is kept elsewhere.
-KEPT: Final = (Metric.DECODE, Metric.PREFILL, Metric.TTFT, Metric.MEMORY)
 
 
 def history_line(run: RunFacts) -> str:
     """One run as a line of JSON, without a line end."""
-    figures = {metric.value: _figure_row(run.figures[metric]) for metric in KEPT if _is_known(run, metric)}
+    figures = {metric.value: _figure_row(figure) for metric, figure in run.kept_figures.items()}
     document = {
         "form": FORM,
         "schema_version": HISTORY_SCHEMA_VERSION,
@@ -54,10 +52,6 @@ def history_line(run: RunFacts) -> str:
         "demand": run.demand,
     }
     return json.dumps(document, ensure_ascii=False, allow_nan=False)
-
-
-def _is_known(run: RunFacts, metric: Metric) -> bool:
-    return metric in run.figures and run.figures[metric].quantity is not None
 
 
 def _figure_row(figure: Figure) -> dict[str, Any]:
@@ -104,16 +98,12 @@ def add_to_history(path: Path, run: RunFacts) -> bool:
     """
     with one_writer(path):
         runs = load_history(path) if path.exists() else []
-        kept = _kept(run)
+        kept = run.kept_figures
         if any(one.created_at is not None and one.created_at == run.created_at and one.figures == kept for one in runs):
             return False
         lines = [history_line(one) for one in (*runs, run)]
         write_atomically(path, "".join(f"{line}\n" for line in lines))
     return True
-
-
-def _kept(run: RunFacts) -> dict[Metric, Figure]:
-    return {metric: run.figures[metric] for metric in KEPT if _is_known(run, metric)}
 
 
 def _run_from(document: dict[str, Any], *, where: str) -> RunFacts:

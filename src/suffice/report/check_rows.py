@@ -97,10 +97,7 @@ def rows_of(findings: Iterable[Finding], *, of: str = "", message: str = "") -> 
 
 
 def rows_of_result(result: GuardResult, *, of: str = "") -> tuple[CheckRow, ...]:
-    """A row for each check of a guard, with the likely causes; and one for the guard where no check ended as it did.
-
-    A failure that a rerun did not confirm is such a case: all checks of the rerun may have passed, and the guard is inconclusive.
-    """
+    """A row for each check of a guard, with the likely causes; and one for the guard where no check ended as it did, as where nothing was checked."""
     causes = "\n".join(["likely causes:", *(f"- {cause}" for cause in result.causes)]) if result.causes else ""
     rows = rows_of(result.checks, of=of, message=causes)
     if any(row.outcome is result.outcome for row in rows):
