@@ -73,12 +73,14 @@ def test_a_load_no_heavier_that_failed_is_not_enough(level: float) -> None:
 def test_what_the_prebuilt_engine_failed_is_no_gpu() -> None:
     """Its figures are lower bounds: what it holds holds, and what it fails another build may hold, which the reason says."""
     failed = replace(load(4, ttft_s=2), of_prebuilt=True)
-    found = verdict(rate_demand(), failed)
+    for loads in ((failed,), (replace(load(2), of_prebuilt=True), failed)):
+        found = verdict(rate_demand(), *loads)
 
-    assert found.verdict == words.UNDECIDED
-    assert (
-        "a build for this CPU may hold what it failed" in found.reason or "built for this CPU may hold" in found.reason
-    )
+        assert found.verdict == words.UNDECIDED
+        assert "one that is built for this CPU may hold what it failed" in found.reason
+        assert found.settle is not None
+        assert "on a server that is built for this CPU" in found.settle
+        assert "suffice load URL" in found.settle
     assert verdict(rate_demand(), replace(load(6), of_prebuilt=True)).verdict == words.CPU
 
 

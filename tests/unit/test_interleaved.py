@@ -15,6 +15,7 @@ from suffice.decide.compare import decide
 from suffice.decide.evidence import evidence_from
 from suffice.decide.paired_speed import (
     interleaved_of,
+    openings_of,
     paired_decode,
     paired_prefill,
     rounds_of_rows,
@@ -727,7 +728,7 @@ def test_models_that_take_long_to_load_are_loaded_once(desk: Desk, requests: dic
         assert interleaved_of(record)["opened_once"] is True
     assert scatter_of_openings(records["small"]) > 0
     twice = desk.measure(_shallow(requests), rounds=4)["small"]
-    assert interleaved_of(twice)["openings"] == 2
+    assert openings_of(twice) == ([2, 2], 2)
     assert scatter_of_openings(twice) < scatter_of_openings(records["small"])
 
 
@@ -744,3 +745,13 @@ def test_models_whose_cache_cannot_be_cut_have_whole_repetitions_as_turns(
     steps = len(records["small"].measurement.decode[0].step_s[0])
     assert steps > 4
     assert lines.count(f"small {steps}") == 6  # three rounds at two depths, each in one piece
+
+
+def test_openings_are_counted_by_series(desk: Desk, requests: dict[str, RunRequest]) -> None:
+    """A depth beyond the prompt has rounds of its own, so that all are loaded three times, and each series was made in two of them."""
+    record = desk.measure(requests, rounds=4)["small"]
+    decode, prefill = openings_of(record)
+
+    assert decode[0] == 2
+    assert prefill == 2
+    assert max(decode) == 2

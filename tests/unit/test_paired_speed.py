@@ -92,7 +92,10 @@ def test_openings_scatter_whatever_the_number_of_rounds() -> None:
     """Opened twice in both orders: few rounds show most of it in their own scatter, and with hundreds it is the whole 0.9 %. Once: that and the order. Anew for each round: nothing."""
 
     def record(rounds: int, **told: object) -> RunRecord:
-        marks = {"decode": [list(range(rounds))], "prefill": []}
+        marks = {"decode": [list(range(1, rounds + 1))], "prefill": []}
+        told = {
+            name: {"decode": [value], "prefill": 0} if name == "openings" else value for name, value in told.items()
+        }
         return RunRecord(settings={"interleaved": {"session": "one", "round_of_row": marks, **told}})
 
     lasts = OPENING / 2**0.5
@@ -103,6 +106,11 @@ def test_openings_scatter_whatever_the_number_of_rounds() -> None:
     once = scatter_of_openings(record(500, opened_once=True, openings=1))
     assert once == pytest.approx((OPENING**2 + OPENED_FIRST**2) ** 0.5)
     assert scatter_of_openings(record(10, opened_once=False, openings=10)) == 0
+    three = record(10, opened_once=False, openings=3)
+    told = three.settings["interleaved"]
+    fewer = replace(three, settings={"interleaved": {**told, "openings": {"decode": [3], "prefill": 2}}})
+    assert lasting_scatter(fewer) > lasting_scatter(three)
+    assert scatter_of_openings(replace(three, settings={"interleaved": {**told, "openings": 3}})) == 0
     for odd in (None, True, 0, -2, "2", 1.5):
         assert scatter_of_openings(record(10, opened_once=False, openings=odd)) == 0
 

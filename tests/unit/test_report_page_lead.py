@@ -139,13 +139,13 @@ def test_the_cheapest_option_follows_where_money_has_to_be_spent() -> None:
     assert not any(offer in one for one in sentences[1])
 
 
-def test_few_requests_are_counted_by_the_day() -> None:
-    """0.0025 requests/s mean nothing to a reader; 216 requests a day do. 120 an hour are the busiest hour's, and make no day's."""
-    told = lead_sentence(given(with_latency(requests_per_second=0.0025), record()), EN)
-    hourly = lead_sentence(given(with_latency(requests_per_second=120 / 3600), record()), EN)
+def test_few_requests_are_counted_by_the_day_or_the_hour() -> None:
+    """0.0025 requests/s mean nothing to a reader: 216 a day where the demand counts by the day, else 9 an hour, with the digits that tell them apart."""
+    daily = lead_sentence(given(with_latency(requests_per_second=0.0025, rate_is_daily=True), record()), EN)
+    hourly = lead_sentence(given(with_latency(requests_per_second=0.0025, volume_per_day=30.0), record()), EN)
 
-    assert "where 324 requests/day are needed with the margin of 1.5" in told
-    assert "where 180 requests/hour are needed with the margin of 1.5" in hourly
+    assert "where 324 requests/day are needed with the margin of 1.5" in daily
+    assert "where 13.5 requests/hour are needed with the margin of 1.5" in hourly
 
 
 def test_a_contradiction_comes_before_any_figure() -> None:

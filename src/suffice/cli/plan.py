@@ -129,10 +129,10 @@ def plan(
     if not found.options:
         why = "".join(f"; {note}" for note in found.notes)
         raise UsageError(f"nothing is left to look at: widen --kind, --provider or --region, or give a --run{why}")
-    write_plan(out, found, demand, everything=everything, top=top)
+    write_plan(out, found, request.demand, everything=everything, top=top)
     write_charts(chart, chart_users, found)
     if json_output:
-        print_json(plan_json(found, demand, everything=everything))
+        print_json(plan_json(found, request.demand, everything=everything))
     else:
         print_text(plan_text(found, top))
     raise typer.Exit(exit_code(found))

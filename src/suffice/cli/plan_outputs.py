@@ -91,7 +91,7 @@ def write_charts(volume: Path | None, users: Path | None, found: Plan) -> None:
     from suffice.report.plan_chart import concurrency_chart, volume_chart
 
     if volume is not None:
-        what = "a volume and an option that is enough: state a request rate, or --requests-per-day"
+        what = "a volume and an option that is enough: state a request rate, or volume_per_day (--requests-per-day)"
         _write_chart(volume, volume_chart(found), "--chart", what)
     if users is not None:
         what = "a machine to rent that is enough, and a demand that says what each user needs: tokens_per_second_per_user, or ttft"

@@ -164,7 +164,7 @@ def one_stream(demand: Demand) -> Demand:
 
 def has_load(demand: Demand) -> bool:
     """Whether it is about more than one stream: users, a rate, or a queue of work."""
-    return demand.streams > 1 or demand.requests_per_second is not None or demand.kind is not DemandKind.INTERACTIVE
+    return demand.margin_is_of_load or demand.kind is not DemandKind.INTERACTIVE
 
 
 def graded(demand: Demand, grade: Grade, reason: str) -> tuple[Grade, str]:

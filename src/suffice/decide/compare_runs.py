@@ -410,7 +410,7 @@ def check_interleaved(  # both figures, and what judges them
     even: EvenSteps | None = None,
     of_openings: float = 0.0,
 ) -> GuardCheck:
-    """A ratio from rounds in which both were measured; what lasts longer than a round is in both, so no scatter is added.
+    """A ratio from rounds in which both were measured; what lasts longer than a round is in both, so that of all scatter only that of the openings is added.
 
     Args:
         metric: a rate or a time.
@@ -421,8 +421,8 @@ def check_interleaved(  # both figures, and what judges them
         tolerance: as a share.
         even: the same by the even steps, which neighbours move less. With it a head fails when either ratio is shown to be worse, and passes when
             both are shown to be within the tolerance, or that of the even steps is, all steps together are as found, and the head is not shown to have more slow ones.
-        of_openings: standard deviation of the logarithm of the ratio that comes from where the two processes lie in memory, where both were opened once; 0: in
-            either order, or anew for each round.
+        of_openings: standard deviation of the logarithm of the ratio that comes from where the two processes lie in memory, and is not in the scatter of
+            the rounds (:func:`~suffice.decide.paired_speed.scatter_of_openings`).
     """
     obstacle = "" if ratio is not None else "fewer than three rounds in which both were measured"
     if ratio is not None:

@@ -113,24 +113,43 @@ def scatter_of_openings(record: RunRecord) -> float:
     """Standard deviation of the logarithm of a ratio that comes from how often the models were opened, beyond what its rounds show of it.
 
     Opened once, they differ by :data:`OPENING` and by who was first. Opened k times in both orders, the ratio keeps ``OPENING / sqrt(k)`` however many rounds there are;
-    n rounds show ``(OPENING^2 + OPENED_FIRST^2) / n`` of its variance in their own scatter. 0: opened anew for each round, or the record does not say.
+    n rounds show ``(OPENING^2 + OPENED_FIRST^2) / n`` of its variance in their own scatter. Of decode at the run's depth and of prefill the greater one. 0: opened anew
+    for each round, or the record does not say.
     """
-    told = interleaved_of(record)
-    if told.get("opened_once") is True:
+    if interleaved_of(record).get("opened_once") is True:
         return math.hypot(OPENING, OPENED_FIRST)
-    openings, rounds = told.get("openings"), _first(rounds_of_rows(record).get("decode"))
-    if not _is_count(openings) or not isinstance(rounds, list | tuple) or not rounds:
-        return 0.0
-    return math.sqrt(max(0.0, OPENING**2 / openings - (OPENING**2 + OPENED_FIRST**2) / len(set(rounds))))
+    decode, prefill = openings_of(record)
+    marks = rounds_of_rows(record)
+    pairs = [*zip(decode[:1], [_first(marks.get("decode"))], strict=False), (prefill, marks.get("prefill"))]
+    shown = [
+        OPENING**2 / count - (OPENING**2 + OPENED_FIRST**2) / rounds
+        for count, rows in pairs
+        if count and (rounds := _rounds_in(rows))
+    ]
+    return math.sqrt(max(0.0, *shown, 0.0))
 
 
 def lasting_scatter(record: RunRecord) -> float:
     """What of a ratio's scatter no number of rounds takes away: that of the openings. 0: the record does not say."""
-    told = interleaved_of(record)
-    openings = told.get("openings")
-    if told.get("opened_once") is True:
+    if interleaved_of(record).get("opened_once") is True:
         return math.hypot(OPENING, OPENED_FIRST)
-    return OPENING / math.sqrt(openings) if _is_count(openings) else 0.0
+    decode, prefill = openings_of(record)
+    counts = [count for count in (*decode[:1], prefill) if count]
+    return OPENING / math.sqrt(min(counts)) if counts else 0.0
+
+
+def openings_of(record: RunRecord) -> tuple[list[int], int]:
+    """How often the model was loaded for the rounds of each decode series, and for those of prefill; 0: none, or the record does not say."""
+    told = interleaved_of(record).get("openings")
+    if not isinstance(told, dict):
+        return [], 0
+    decode, prefill = told.get("decode"), told.get("prefill")
+    counts = [one if _is_count(one) else 0 for one in decode] if isinstance(decode, list | tuple) else []
+    return counts, prefill if _is_count(prefill) else 0
+
+
+def _rounds_in(rows: object) -> int:
+    return len({one for one in rows if _is_count(one)}) if isinstance(rows, list | tuple) else 0
 
 
 def _is_count(value: object) -> TypeGuard[int]:

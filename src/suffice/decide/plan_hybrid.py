@@ -259,9 +259,9 @@ def _cheapest_shown(
 ) -> Fleet | None:
     """The cheapest GPUs that are shown to do everything, also on machines that no hybrid is made of: else a hybrid is flattered."""
     best = found
-    by_cost = sorted(gpus, key=lambda one: (_cost_one_by_one(one, parts.all_wanted_per_s), one.name))
+    by_cost = sorted(gpus, key=lambda one: (_cost_one_by_one(one, parts.least_wanted_per_s), one.name))
     for one in [machine for machine in by_cost if machine.name not in looked_at][:_BASELINES]:
-        if best is not None and _cost_one_by_one(one, parts.all_wanted_per_s) * HOURS_PER_MONTH >= best.monthly:
+        if best is not None and _cost_one_by_one(one, parts.least_wanted_per_s) * HOURS_PER_MONTH >= best.monthly:
             break
         waiting = for_waiting(one, parts, most)
         doing = None if waiting is None else doing_shown(waiting, parts)

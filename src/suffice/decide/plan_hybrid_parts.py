@@ -88,6 +88,11 @@ class Parts:
         return self.all_per_s * self.margin
 
     @property
+    def least_wanted_per_s(self) -> float:
+        """What GPUs that do both answer at the very least, in whichever way: all requests as they come, or those that wait and the rest in its time."""
+        return min(self.all_wanted_per_s, self.waiting_wanted_per_s + self.rest_wanted_per_s)
+
+    @property
     def rest_hours(self) -> float:
         """Hours of a month for which machines are rented that do nothing but the rest."""
         return paid_hours(self.rest)

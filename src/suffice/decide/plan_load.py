@@ -248,6 +248,10 @@ def asks_too_often(demand: Demand, volume: Volume | None, request_s: float | Non
 
 
 def kept_share(demand: Demand) -> float:
-    """The least share of answers that keep all limits where each holds at its percentile: what all together may miss is taken off."""
-    missed = sum((_CERTAIN - limit.percent) / _CERTAIN for limit in limits_of(demand))
+    """The least share of answers that keep all limits where each holds at its percentile: what all together may miss is taken off.
+
+    Of two limits on one metric the tightest counts: who misses the other one misses it as well.
+    """
+    tightest = {limit.metric: limit for limit in reversed(limits_of(demand))}
+    missed = sum((_CERTAIN - limit.percent) / _CERTAIN for limit in tightest.values())
     return max(0.0, 1.0 - missed)

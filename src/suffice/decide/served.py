@@ -20,7 +20,14 @@ from suffice.decide import words
 from suffice.decide.constraint import Constraint, Sense
 from suffice.decide.quantity import Quantity
 from suffice.decide.served_load import LoadStanding, ServedNeed, judge_load, need_of
-from suffice.decide.served_words import KIND_ADVICE, constraint_note, kind_missing, settle_command, unstated_lengths
+from suffice.decide.served_words import (
+    KIND_ADVICE,
+    PREBUILT,
+    constraint_note,
+    kind_missing,
+    settle_command,
+    unstated_lengths,
+)
 from suffice.decide.verdict import (
     WORST_FIRST,
     Grade,
@@ -203,10 +210,16 @@ def _limit(demand: Demand, need: ServedNeed, limit: LatencyLimit, standings: Seq
         required=limit.seconds if is_ttft else 1 / limit.seconds,
         available=quantity if quantity is None or is_ttft else quantity.inverted(),
         margin=1.0 if several else demand.margin,
-        note=f"P{limit.percent:g} of all attempts" + (f", in {shown.load.source}" if shown is not None else ""),
+        note=_limit_note(limit, shown, seen),
         unbounded=_unbounded(seen, is_ttft=is_ttft),
         several=several,
     )
+
+
+def _limit_note(limit: LatencyLimit, shown: LoadStanding | None, seen: ServedRange | None) -> str:
+    note = f"P{limit.percent:g} of all attempts" + (f", in {shown.load.source}" if shown is not None else "")
+    failed = shown is not None and shown.load.of_prebuilt and seen is not None and seen.point > limit.seconds
+    return f"{note}; {PREBUILT}" if failed else note
 
 
 def _finite(value: float | None) -> float | None:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from suffice.decide.served_words import lengths_text
+from suffice.decide.served_words import PREBUILT, lengths_text
 from suffice.decide.service_load import arrivals_in_window, limits_of
 from suffice.model.demand import DemandKind
 from suffice.model.served import LoadKind, Mapping
@@ -24,7 +24,6 @@ KEEPS_UP: Final = (
     0.9  # of the requests that were sent must be answered in the same time, or the latencies are of a start
 )
 _PERCENT: Final = 100
-PREBUILT: Final = "the server was the prebuilt engine that --spawn starts, whose figures are lower bounds: one that is built for this CPU may hold what it failed"
 _SHORT: Final = {"ttft_s": "TTFT", "tpot_s": "TPOT"}
 
 

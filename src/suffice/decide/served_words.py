@@ -23,6 +23,7 @@ _PERCENT: Final = 100
 _LEAST_REQUESTS: Final = 100
 # A Poisson run sends some requests fewer by chance, and its tail makes the rate over the whole run smaller.
 _OVER: Final = 1.1
+PREBUILT: Final = "the server was the prebuilt engine that --spawn starts, whose figures are lower bounds: one that is built for this CPU may hold what it failed"
 KIND_ADVICE: Final = "Say what the server runs on: --server-kind cpu or --server-kind gpu."
 # So many times the least number of attempts, and the interval is narrower than the whole sample, also with some failures.
 _COMFORT: Final = 4
@@ -64,6 +65,8 @@ def constraint_note(standings: Sequence[LoadStanding]) -> str:
         for one in (held, failed)
         if one is not None
     ]
+    if any(one.load.of_prebuilt and PREBUILT in one.reasons for one in standings):
+        parts.append(PREBUILT)
     if parts:
         return "; ".join(parts)
     first = standings[:_SHOWN_LOADS]
@@ -102,7 +105,8 @@ def lengths_text(load: ServedLoad) -> str:
 
 def settle_command(demand: Demand, need: ServedNeed, loads: Sequence[ServedLoad]) -> str:
     """The command that would settle it: margin x the demanded load, with as many requests as its percentiles need."""
-    addresses = (load.server for load in loads if load.server and _PLAIN_ADDRESS.fullmatch(load.server))
+    lasting = (load.server for load in loads if not load.of_prebuilt)  # one that was started for a load is gone with it
+    addresses = (server for server in lasting if server and _PLAIN_ADDRESS.fullmatch(server))
     words = ["suffice", "load", next(addresses, "URL")]
     if need.counts_users:
         users = math.ceil(need.demanded * (need.margin if need.has_capacity else 1.0))
@@ -117,7 +121,8 @@ def settle_command(demand: Demand, need: ServedNeed, loads: Sequence[ServedLoad]
     for limit in need.limits:
         flag = "--ttft-limit" if limit.metric == "ttft_s" else "--tpot-limit"
         words += [flag, f"{limit.seconds * MILLISECONDS_PER_SECOND:.4g}ms"]
-    return f"Measure at the load that is needed with its margin, and decide with the result: {' '.join(words)} --out load.json"
+    where = ", on a server that is built for this CPU" if any(load.of_prebuilt for load in loads) else ""
+    return f"Measure at the load that is needed with its margin{where}, and decide with the result: {' '.join(words)} --out load.json"
 
 
 def _requests(need: ServedNeed) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from suffice.decide.paired_speed import SETTING, interleaved_of, rounds_of_rows
+from suffice.decide.paired_speed import SETTING, openings_of, rounds_of_rows
 from suffice.decide.quiet import with_quiet
 from suffice.errors import UsageError
 from suffice.measure.attention import PLAIN_CACHE_TYPES
@@ -87,7 +87,7 @@ class Turn(FileRun):
         self._is_open = False
         self.opened_once = False  # of all rounds, beside the others
         self._opening = 0  # since this part of the measurement began
-        self._openings = self._earlier_openings()
+        self._openings: dict[DecodeAt | None, set[tuple[str, int]]] = {}  # in which rounds of a series were made
         self._peak_bytes: int | None = None if earlier is None else earlier.measurement.peak_rss_bytes
         self._rounds: dict[DecodeAt | None, list[int]] = {}
 
@@ -239,8 +239,12 @@ class Turn(FileRun):
                     self._session.rest()
                     yield
         for series, rows in self._rows().items():
-            self._rounds[series] += [number] * (rows - len(self._rounds[series]))
-        self._openings.add((self.company.session, self._opening))
+            new = rows - len(self._rounds[series])
+            self._rounds[series] += [number] * new
+            if new:
+                self._openings.setdefault(series, self._earlier_openings(series)).add(
+                    (self.company.session, self._opening)
+                )
         self._note_peak()
         self._session.rest()
 
@@ -315,11 +319,17 @@ class Turn(FileRun):
             model.parameters,
         )
 
-    def _earlier_openings(self) -> set[tuple[str, int]]:
+    def _openings_of(self, series: DecodeAt | None) -> set[tuple[str, int]]:
+        return self._openings.get(series) or self._earlier_openings(series)
+
+    def _earlier_openings(self, series: DecodeAt | None) -> set[tuple[str, int]]:
         """Those of the part that is gone on with, whose numbers are none of this part."""
-        told = {} if self._earlier is None else interleaved_of(self._earlier)
-        count = told.get("openings")
-        return {("earlier", number) for number in range(count)} if isinstance(count, int) else set()
+        if self._earlier is None:
+            return set()
+        decode, prefill = openings_of(self._earlier)
+        place = [one for one in self._rounds if one is not None].index(series) if series is not None else 0
+        count = prefill if series is None else decode[place] if place < len(decode) else 0
+        return {("earlier", number) for number in range(count)}
 
     def _part_of(self, series: DecodeAt | None) -> Part:
         deep = series is not None and series.depth > self._plan_of_turns.prompt_tokens
@@ -349,7 +359,10 @@ class Turn(FileRun):
             "with": [name for name in self.company.names if name != self.name],
             "settings_of": self._settings_of(),
             "opened_once": self.opened_once,
-            "openings": len(self._openings),
+            "openings": {
+                "decode": [len(self._openings_of(series)) for series in self._rounds if series is not None],
+                "prefill": len(self._openings_of(None)),
+            },
             "round_of_row": {
                 "decode": [list(marks) for series, marks in self._rounds.items() if series is not None],
                 "prefill": list(self._rounds[None]),

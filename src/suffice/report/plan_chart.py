@@ -35,7 +35,7 @@ def volume_chart(plan: Plan) -> CrossoverChart | None:
     )
     return CrossoverChart(
         title="Cost a month against volume",
-        description=f"Bills of {', '.join(sorted(drawn))} at 0.01 to 100 times the demand's volume; machines are steps, APIs are lines.",
+        description=f"Bills of {', '.join(sorted(drawn))} at 0.01 to 100 times the demand's volume; machines to rent are steps, APIs and this machine's energy are lines.",
         x=Axis(label="generated tokens a month", unit="million", log=True),
         y=Axis(label="a month", unit=plan.currency),
         lines=tuple(_series(curve, MEGA) for curve in curves),

@@ -130,7 +130,8 @@ def _limit(limit: Limit | None) -> dict[str, float] | None:
     return None if limit is None else {"seconds": limit.value_s, "percentile": limit.percentile}
 
 
-def _images(images: ImageLoad | None) -> dict[str, float] | None:
+def images_stated(images: ImageLoad | None) -> dict[str, float] | None:
+    """The images of each request, as the document of a plan holds them."""
     return None if images is None else {"per_request": images.per_request, "tokens_each": images.tokens_each}
 
 
@@ -149,7 +150,7 @@ def _demand(demand: Demand) -> dict[str, Any]:
         "tpot": _limit(demand.tpot),
         "window_s": demand.window_s,
         "context_tokens": demand.context_tokens,
-        "images": _images(demand.images),
+        "images": images_stated(demand.images),
         "margin": demand.margin,
         "budget_per_month": demand.budget_per_month,
         "currency": demand.currency,

@@ -62,7 +62,7 @@ class EarlyPlan:
 
 def is_loaded(demand: Demand) -> bool:
     """Whether users, a queue or a rate are simulated for it; one stream is arithmetic."""
-    return demand.streams > 1 or demand.requests_per_second is not None
+    return demand.margin_is_of_load
 
 
 def full_plan(request: PlanRequest) -> Plan:
@@ -106,6 +106,7 @@ def _key(demand: Demand, evidence: MachineEvidence) -> tuple[Demand, str]:
         demand,
         requests_per_second=None if demand.requests_per_second is None else 1.0,
         margin=1.0,
+        volume_per_day=None,
         budget_per_month=None,
         currency=None,
     )

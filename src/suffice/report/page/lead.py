@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from suffice.report.page.words import Words
 
 _REACHING: Final = (Grade.ENOUGH, Grade.THIN)
-_FEW_AN_HOUR: Final = 20  # requests; fewer are counted by the day
 _LAST_BIT: Final = 6  # digits after which a product may miss a whole number
 
 
@@ -40,7 +39,7 @@ def lead_sentence(given: PageInput, words: Words) -> str:
     return words(
         key,
         machine=one_line(verdict.machine),
-        clause="" if item is None else clause(item, words),
+        clause="" if item is None else clause(item, words, by_day=given.demand.rate_is_daily),
         grade=words.grade(verdict.grade),
         doubts="" if item is None else _doubts(item, given, words),
     )
@@ -57,7 +56,7 @@ def undisturbed_sentence(given: PageInput, words: Words) -> str:
         "lead.undisturbed.plain" if item is None else "lead.undisturbed",
         verdict=quiet.verdict,
         meaning=words.meaning(quiet.verdict),
-        clause="" if item is None else clause(item, words),
+        clause="" if item is None else clause(item, words, by_day=given.demand.rate_is_daily),
     )
 
 
@@ -121,8 +120,8 @@ def _shown(verdict: Verdict) -> GradedConstraint | None:
     return binding_of([item for item in judged if item.constraint.of_speed]) or binding
 
 
-def clause(item: GradedConstraint, words: Words) -> str:
-    """What is there and what is needed, as a part of a sentence. Not enough is so without any margin."""
+def clause(item: GradedConstraint, words: Words, *, by_day: bool = False) -> str:
+    """What is there and what is needed, as a part of a sentence. Not enough is so without any margin. ``by_day``: the demand's rate was stated so."""
     constraint = item.constraint
     if constraint.available is None or constraint.required is None:
         key = f"clause.unknown.{constraint.name}"
@@ -132,33 +131,37 @@ def clause(item: GradedConstraint, words: Words) -> str:
     need = _need(constraint, margin)
     return words(
         key if key in words.texts else "clause.other",
-        available=_open_range(item, words) if item.grade is Grade.OPEN else _available(item, words),
-        need=words.loss(1 - need) if constraint.unit == KEPT_UNIT else _number(need, constraint, words),
+        available=_open_range(item, words, by_day=by_day)
+        if item.grade is Grade.OPEN
+        else _available(item, words, by_day=by_day),
+        need=words.loss(1 - need) if constraint.unit == KEPT_UNIT else _number(need, constraint, words, by_day=by_day),
         margin="" if margin == 1 else words("clause.margin", margin=f"{margin:g}"),
         label=words.constraint(constraint),
     )
 
 
-def _open_range(item: GradedConstraint, words: Words) -> str:
+def _open_range(item: GradedConstraint, words: Words, *, by_day: bool) -> str:
     """Where nothing is settled the point says too much."""
     constraint = item.constraint
     quantity = constraint.available
     if quantity is None or not quantity.interval_known or quantity.low == quantity.high:
-        return _available(item, words)
+        return _available(item, words, by_day=by_day)
     if quantity.low is None or quantity.high is None:
-        point, ends = _number(quantity.point, constraint, words), range_text(quantity, constraint.unit, words)
+        point, ends = (
+            _number(quantity.point, constraint, words, by_day=by_day),
+            range_text(quantity, constraint.unit, words),
+        )
         return words("brackets", outside=point, inside=ends)
-    low, high = (_number(end, constraint, words) for end in (quantity.low, quantity.high))
+    low, high = (_number(end, constraint, words, by_day=by_day) for end in (quantity.low, quantity.high))
     return words("range.both", low=low, high=high)
 
 
-def _number(value: float, constraint: Constraint, words: Words) -> str:
-    """As elsewhere; but nobody thinks in requests a second where less than one comes, nor in those of a day where a rate is that of the busiest hour."""
-    required = constraint.required or 0.0
-    if constraint.unit == "requests/s" and required * SECONDS_PER_HOUR < _FEW_AN_HOUR:
-        return words.count(value * SECONDS_PER_DAY, "requests/day")
-    if constraint.unit == "requests/s" and required < 1:
-        return words.count(value * SECONDS_PER_HOUR, "requests/hour")
+def _number(value: float, constraint: Constraint, words: Words, *, by_day: bool) -> str:
+    """As elsewhere; but nobody thinks in requests a second where less than one comes: by the hour, or by the day where the demand says so."""
+    if constraint.unit == "requests/s" and (constraint.required or 0.0) < 1:
+        if by_day:
+            return words.number(value * SECONDS_PER_DAY, "requests/day")
+        return words.number(value * SECONDS_PER_HOUR, "requests/hour")
     return words.number(value, constraint.unit)
 
 
@@ -170,15 +173,19 @@ def _need(constraint: Constraint, margin: float) -> float:
     return math.ceil(round(required * margin, _LAST_BIT)) if constraint.unit == "users" else required * margin
 
 
-def _available(item: GradedConstraint, words: Words) -> str:
+def _available(item: GradedConstraint, words: Words, *, by_day: bool) -> str:
     """The point, and the end that decides where it reads otherwise: the better one where even that does not reach."""
     constraint = item.constraint
     quantity = constraint.available
     if quantity is None:
         return words("unknown")
-    point = _number(quantity.point, constraint, words)
+    point = _number(quantity.point, constraint, words, by_day=by_day)
     least = (constraint.sense is Sense.AT_LEAST) is (item.grade is not Grade.NOT_ENOUGH)
     end = quantity.low if least else quantity.high
-    if end is None or not quantity.interval_known or _number(end, constraint, words) == point:
+    if end is None or not quantity.interval_known or _number(end, constraint, words, by_day=by_day) == point:
         return point
-    return words("clause.at least" if least else "clause.at most", value=point, end=_number(end, constraint, words))
+    return words(
+        "clause.at least" if least else "clause.at most",
+        value=point,
+        end=_number(end, constraint, words, by_day=by_day),
+    )

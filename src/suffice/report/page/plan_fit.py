@@ -6,11 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from suffice.report.page.model import Role, Sentence
+from suffice.report.plan_document import images_stated
 from suffice.report.tables import one_line
 
 if TYPE_CHECKING:
     from suffice.model.demand import Demand, Lengths, Limit
-    from suffice.model.vision import ImageLoad
     from suffice.report.page.given import PageInput
     from suffice.report.page.model import Block
     from suffice.report.page.plan_view import PlanView
@@ -67,7 +67,7 @@ def _fields(demand: Demand) -> dict[str, tuple[str, Any]]:
         "tpot": ("tpot", _limit(demand.tpot)),
         "window": ("window_s", demand.window_s),
         "context": ("context_tokens", demand.context_tokens),
-        "images": ("images", _images(demand.images)),
+        "images": ("images", images_stated(demand.images)),
         "budget": ("budget_per_month", demand.budget_per_month),
         "currency": ("currency", demand.currency),
     }
@@ -79,10 +79,6 @@ def _lengths(lengths: Lengths | None) -> dict[str, float] | None:
 
 def _limit(limit: Limit | None) -> dict[str, float] | None:
     return None if limit is None else {"seconds": limit.value_s, "percentile": limit.percentile}
-
-
-def _images(images: ImageLoad | None) -> dict[str, float] | None:
-    return None if images is None else {"per_request": images.per_request, "tokens_each": images.tokens_each}
 
 
 def _is_equal(theirs: object, ours: object) -> bool:
