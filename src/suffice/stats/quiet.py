@@ -6,12 +6,13 @@ have intervals over repetitions: steps of one repetition are correlated and are 
 A mark says of a repetition, or of one step, whether something else had the machine (:mod:`suffice.decide.disturbance`): True, False or None,
 unknown. What is quiet is found in this order:
 
-1. *Undisturbed repetitions*, whole, where there are three that make 30 % of the time and agree: nothing is chosen by its own speed.
+1. *Undisturbed repetitions*, whole, where all are.
 2. *Undisturbed steps*: those of which a sample says that nobody disturbed them, where three repetitions have some and they make 30 % of the time. Bursts and
-   stops are seen step by step. A neighbour whom only the readings between repetitions see counts where the repetitions beside slow readings are shown to be slower.
-3. *Steps in the quiet mode*, where samples tell too little: no sample says otherwise, and their own time lies in the quiet mode: that of the undisturbed
+   stops are seen step by step, and nothing is chosen by its own speed. A neighbour whom only the readings between repetitions see counts where the repetitions beside slow readings are shown to be slower.
+3. *Undisturbed repetitions* again, where steps were not sampled: three that make 30 % of the time and agree.
+4. *Steps in the quiet mode*, where samples tell too little: no sample says otherwise, and their own time lies in the quiet mode: that of the undisturbed
    steps where there are marks, else the fastest mode.
-4. *The fastest mode*, where nothing is known of any repetition.
+5. *The fastest mode*, where nothing is known of any repetition.
 
 There is no quiet speed, and the reason is said, where less than 30 % of the time was undisturbed, or where over 70 % of it is marked and all
 steps are alike: a machine that shares its memory from the first step to the last never shows what it does alone.
@@ -46,10 +47,11 @@ MOST_APART: Final = 1.20
 LEAST_STEPS: Final = 3
 # One step in twenty above the mode: of normal noise 0.1 % are. With fewer, marks of everything are not explained by bursts.
 LEAST_SLOW_SHARE: Final = 0.05
-# By which a neighbour who is seen between repetitions must slow those beside, so that they are left out; and more than chance does once in 20 times: where
-# repetitions differ by 15 %, the medians of three and of six of them are mostly more than 5 % apart, and who leaves the slower ones out makes the machine faster than it is.
+# By which a neighbour who is seen between repetitions must slow those beside, so that they are left out; and more than chance does once in 70 times: where
+# repetitions differ by 15 %, the medians of three and of six of them are mostly more than 5 % apart, and who leaves the slower ones out makes the machine faster than it
+# is. Moods of a host last longer than a repetition, so that chance does it oftener than a test of independent ones says (benchmarks/disturbances.py).
 LEAST_EFFECT: Final = 0.05
-_SLOWER_LEVEL: Final = 0.90  # 5 % at the one end that counts
+_SLOWER_LEVEL: Final = 0.97  # 1.5 % at the one end that counts: four of eight that are all slower than the others are enough
 
 
 class QuietBasis(StrEnum):
@@ -215,11 +217,14 @@ def _choose(repetitions: Sequence[Repetition]) -> _Chosen | NoQuiet:
     clear = [repetition.step_s for repetition in repetitions if repetition.disturbed is False]
     clear_share = math.fsum(step for row in clear for step in row) / total_s
     are_many = len(clear) >= LEAST_REPETITIONS and clear_share >= LEAST_QUIET_SHARE
-    if len(clear) == len(repetitions) or (are_many and _agree(clear)):
-        return _Chosen(rows=tuple(clear), basis=QuietBasis.REPETITIONS, share=min(1.0, clear_share))
+    whole = _Chosen(rows=tuple(clear), basis=QuietBasis.REPETITIONS, share=min(1.0, clear_share))
+    if len(clear) == len(repetitions):
+        return whole
     seen = _between_disturbances(repetitions, total_s)
     if seen is not None:
         return seen
+    if are_many and _agree(clear):
+        return whole
     mode = _quiet_mode(repetitions)
     if isinstance(mode, NoQuiet):
         return mode
