@@ -51,7 +51,9 @@ LEAST_SLOW_SHARE: Final = 0.05
 # repetitions differ by 15 %, the medians of three and of six of them are mostly more than 5 % apart, and who leaves the slower ones out makes the machine faster than it
 # is. Moods of a host last longer than a repetition, so that chance does it oftener than a test of independent ones says (benchmarks/disturbances.py).
 LEAST_EFFECT: Final = 0.05
-_SLOWER_LEVEL: Final = 0.97  # 1.5 % at the one end that counts: four of eight that are all slower than the others are enough
+_SLOWER_LEVEL: Final = (
+    0.97  # 1.5 % at the one end that counts: four of eight that are all slower than the others are enough
+)
 
 
 class QuietBasis(StrEnum):
