@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from suffice.cli.pytest_run import Measured
 
 # One measurement for both tests: they differ in what it is held against.
-pytestmark = pytest.mark.suffice(model="sample:smollm2-135m", budget="15s", prompt_tokens=128)
+pytestmark = pytest.mark.suffice(model="sample:smollm2-135m", budget="40s", prompt_tokens=128)
 
 
 @pytest.mark.suffice(floor={"decode": 1, "prefill": 1}, rerun=True)
