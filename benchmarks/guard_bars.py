@@ -33,7 +33,7 @@ from scipy import stats
 
 from suffice.decide.compare_runs import DEFAULT_TOLERANCE, check_interleaved
 from suffice.decide.guard_types import Metric, Outcome
-from suffice.decide.paired_speed import OPENED_FIRST, OPENING, even_steps
+from suffice.decide.paired_speed import even_steps, scatter_beyond_rounds
 from suffice.measure.clock import RealClock
 from suffice.measure.engine.client import find_engine
 from suffice.measure.engine.seam import EngineSettings
@@ -58,7 +58,7 @@ HEADS: Final = ("same", "sleep", "stall")
 RESAMPLED: Final = 2000
 _ALPHA: Final = 0.05
 # What `suffice guard` adds for two openings, beyond what so many rounds show of them.
-_OF_OPENINGS: Final = math.sqrt(max(0.0, OPENING**2 / 2 - (OPENING**2 + OPENED_FIRST**2) / ROUNDS))
+_OF_OPENINGS: Final = scatter_beyond_rounds(2, ROUNDS)
 
 Rows = list[list[float]]
 

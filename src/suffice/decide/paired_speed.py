@@ -112,21 +112,25 @@ def _even(steps_s: Sequence[float]) -> list[float]:
 def scatter_of_openings(record: RunRecord) -> float:
     """Standard deviation of the logarithm of a ratio that comes from how often the models were opened, beyond what its rounds show of it.
 
-    Opened once, they differ by :data:`OPENING` and by who was first. Opened k times in both orders, the ratio keeps ``OPENING / sqrt(k)`` however many rounds there are;
-    n rounds show ``(OPENING^2 + OPENED_FIRST^2) / n`` of its variance in their own scatter. Of decode at the run's depth and of prefill the greater one. 0: opened anew
-    for each round, or the record does not say.
+    Opened once, they differ by :data:`OPENING` and by who was first; opened more often, in both orders, see :func:`scatter_beyond_rounds`. Of decode at
+    the run's depth and of prefill the greater one. 0: opened anew for each round, or the record does not say.
     """
     if interleaved_of(record).get("opened_once") is True:
         return math.hypot(OPENING, OPENED_FIRST)
     decode, prefill = openings_of(record)
     marks = rounds_of_rows(record)
     pairs = [*zip(decode[:1], [_first(marks.get("decode"))], strict=False), (prefill, marks.get("prefill"))]
-    shown = [
-        OPENING**2 / count - (OPENING**2 + OPENED_FIRST**2) / rounds
-        for count, rows in pairs
-        if count and (rounds := _rounds_in(rows))
-    ]
-    return math.sqrt(max(0.0, *shown, 0.0))
+    known = [(openings, rounds) for openings, rows in pairs if openings and (rounds := _rounds_in(rows))]
+    return max((scatter_beyond_rounds(*one) for one in known), default=0.0)
+
+
+def scatter_beyond_rounds(openings: int, rounds: int) -> float:
+    """The same of models that were opened so often, in both orders.
+
+    The ratio keeps ``OPENING / sqrt(openings)`` however many rounds there are; these show ``(OPENING^2 + OPENED_FIRST^2) / rounds`` of its variance in
+    their own scatter.
+    """
+    return math.sqrt(max(0.0, OPENING**2 / openings - (OPENING**2 + OPENED_FIRST**2) / rounds))
 
 
 def lasting_scatter(record: RunRecord) -> float:

@@ -146,8 +146,7 @@ def holds(demand: Demand, evidence: MachineEvidence, count: int) -> ServiceOutlo
     """
     share = share_of(demand, count)
     key, machine = _reduced(share, evidence)
-    of_users = share.is_share or share.streams > 1  # one user of several is a load, one alone is none
-    unloaded = replace(share, concurrent_users=None, requests_per_second=None, is_share=of_users)
+    unloaded = replace(share, concurrent_users=None, requests_per_second=None, is_share=share.is_of_users)
     return _screen_of(unloaded).outlook(key, machine, share)
 
 

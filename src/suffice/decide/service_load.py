@@ -177,7 +177,7 @@ def served_case(demand: Demand, evidence: MachineEvidence, effort: Effort | None
     """
     if demand.requests_per_second is not None and _has_lengths(demand):
         kind, demanded = LoadKind.RATE, demand.requests_per_second
-    elif demand.streams > 1 or demand.is_share:
+    elif demand.is_of_users:
         kind, demanded = LoadKind.USERS, float(demand.streams)
     else:
         return None

@@ -121,9 +121,14 @@ class Demand:
         return self.concurrent_users or 1
 
     @property
+    def is_of_users(self) -> bool:
+        """Whether several users share a server: one of several is a load, one alone is none."""
+        return self.streams > 1 or self.is_share
+
+    @property
     def margin_is_of_load(self) -> bool:
         """Whether the margin is one of load: it multiplies the users or the rate, and not what a single stream needs."""
-        return self.streams > 1 or self.is_share or self.requests_per_second is not None
+        return self.is_of_users or self.requests_per_second is not None
 
     @property
     def requests_per_day(self) -> float | None:
