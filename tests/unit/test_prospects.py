@@ -15,10 +15,10 @@ from suffice.catalogue.entries import Instance, Price
 from suffice.catalogue.instances import instance_named
 from suffice.cli.prospects import cheapest_machines
 from suffice.decide import words
+from suffice.decide.covering import all_as_fast
 from suffice.decide.evidence import DecodePoint, evidence_from, of_the_asked_model
 from suffice.decide.prospects import CPU_RESERVE_BYTES, Prospect, Speeds, cheapest, predicted_evidence, standings
 from suffice.decide.quantity import Quantity
-from suffice.decide.service_screen import all_as_fast
 from suffice.decide.verdict import Grade
 from suffice.errors import UsageError
 from suffice.loaders.prospects import device_prospect, machine_spec, prospects_of, works_of

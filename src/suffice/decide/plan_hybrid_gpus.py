@@ -9,36 +9,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from suffice.decide.plan_hybrid_server import Server
 from suffice.decide.service_queue import queue_end
-from suffice.decide.service_rate import KNOWN
 from suffice.model.cost import HOURS_PER_MONTH
-from suffice.serving.capacity import Proof, at_rate, holds, saturated_rate
-from suffice.serving.mix import Mix, others_beside
-from suffice.serving.search import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from suffice.decide.plan_hybrid_parts import Parts, Rented
-    from suffice.decide.service_load import ServedCase
-    from suffice.serving.curve import ServiceCurve
 
 Found = TypeVar("Found")
 
-_SLOTS: Final = (1, 2, 4, 8, 16, 32)  # for requests that wait
-_FULL_SLOTS: Final = 16  # at which a server that never rests is looked at
-_STREAMS: Final = (1, 2, 4, 8, 16)  # of the rest beside requests that wait
-_GAIN: Final = 1.05  # of more streams: less than that is none
 _BUSY_AT_MOST: Final = 0.9  # of their time, where idle time is to be of use
-_IDLE_SHARE: Final = 0.002  # of what a machine answers one by one: a load at which nobody meets anybody
-_ONE_RUN: Final = Trial(runs=1, confidence=0.5)  # what is likely needs no proof
-_LEAST_LOAD: Final = (
-    0.1  # of what a machine answers one by one: a smaller load is simulated as this one, which is never easier
-)
-_CLEARLY_LESS: Final = 0.9  # of what is needed: one run shows it
 
 
 class Speeds(StrEnum):
@@ -90,11 +74,11 @@ class Fleet:
 
 def for_waiting(machine: Rented, parts: Parts, most: int) -> Fleet | None:
     """The fewest machines that are shown to keep the limits with the margin; None: even ``most`` are not."""
-    curve = machine.ends.slow
-    return None if curve is None else _for_waiting(_Server(machine, curve, Trial()), parts, most, Speeds.SLOW)
+    curve = machine.slow
+    return None if curve is None else _for_waiting(Server.at_slow_end(machine, curve), parts, most, Speeds.SLOW)
 
 
-def _for_waiting(server: _Server, parts: Parts, most: int, speeds: Speeds) -> Fleet | None:
+def _for_waiting(server: Server, parts: Parts, most: int, speeds: Speeds) -> Fleet | None:
     if not server.may_hold:
         return None
     least = max(1, math.ceil(parts.waiting_wanted_per_s / server.saturated_per_s))
@@ -104,7 +88,7 @@ def _for_waiting(server: _Server, parts: Parts, most: int, speeds: Speeds) -> Fl
 
 def for_rest(machine: Rented, parts: Parts, most: int) -> Fleet | None:
     """The fewest machines that are shown to work off the rest with its margin, rented for its hours; None: even ``most`` are not."""
-    curve = machine.ends.slow
+    curve = machine.slow
     rate = 0.0 if curve is None else queue_end(curve, machine.rest)[1]
     count = math.ceil(parts.rest_wanted_per_s / rate) if rate > 0 else most + 1
     return _part_time(machine, parts, count, Speeds.SLOW, rate) if count <= most else None
@@ -154,7 +138,7 @@ class Doing:
         tried: the first numbers of machines that leave idle time of which the rest in it is simulated; beyond, some are for the rest alone.
     """
 
-    server: _Server
+    server: Server
     waiting: Fleet
     parts: Parts
     tried: int
@@ -216,10 +200,10 @@ class Doing:
 
 def doing_shown(waiting: Fleet, parts: Parts) -> Doing | None:
     """As they are shown at the slow end; None: not known."""
-    machine, curve = waiting.machine, waiting.machine.ends.slow
+    machine, curve = waiting.machine, waiting.machine.slow
     if curve is None or not waiting.shown:
         return None
-    return Doing(server=_Server(machine, curve, Trial()), waiting=waiting, parts=parts, tried=1)
+    return Doing(server=Server.at_slow_end(machine, curve), waiting=waiting, parts=parts, tried=1)
 
 
 def doing_likely(machine: Rented, parts: Parts, most: int) -> Doing | None:
@@ -227,7 +211,7 @@ def doing_likely(machine: Rented, parts: Parts, most: int) -> Doing | None:
     curve = machine.likely
     if curve is None:
         return None
-    server = _Server(machine, curve, _ONE_RUN)
+    server = Server.at_roofline(machine, curve)
     waiting = _for_waiting(server, parts, most, Speeds.ROOFLINE)
     return None if waiting is None else Doing(server=server, waiting=waiting, parts=parts, tried=2)
 
@@ -262,79 +246,3 @@ def _between(below: int, known: tuple[int, Found], found_for: Callable[[int], Fo
         found = found_for(middle)
         below, known = (middle, known) if found is None else (below, (middle, found))
     return known
-
-
-@lru_cache(maxsize=KNOWN)
-def _full_per_s(curve: ServiceCurve, case: ServedCase, slots: int) -> float:
-    return saturated_rate(curve, case.scheduler(slots), case.load())
-
-
-@lru_cache(maxsize=KNOWN)
-def _holds(curve: ServiceCurve, case: ServedCase, slots: int, rate_per_s: float, trial: Trial) -> bool:
-    load = at_rate(case.load(), rate_per_s)
-    return holds(curve, case.scheduler(slots), load, case.limits, trial, Proof.HOLDS)
-
-
-@lru_cache(maxsize=KNOWN)
-def _beside(  # all that decides is the key
-    curve: ServiceCurve, case: ServedCase, mix: Mix, slots: int, trial: Trial, least_per_s: float
-) -> float | None:
-    return others_beside(curve, case.scheduler(slots), mix, case.limits, trial, least_per_s=least_per_s)
-
-
-class _Server:
-    """One machine on one curve, with what was found out of it."""
-
-    def __init__(self, machine: Rented, curve: ServiceCurve, trial: Trial) -> None:
-        # The name tells nothing of its steps: the same accelerator is rented in several places.
-        self.machine, self._curve, self._trial = machine, replace(curve, name=""), trial
-        self._case = machine.waiting
-        self._alone_per_s = self._full(1)
-        self.saturated_per_s = max(self._alone_per_s, self._full(min(_FULL_SLOTS, self._case.most_slots)))
-
-    def _full(self, slots: int) -> float:
-        return _full_per_s(self._curve, self._case, slots)
-
-    @property
-    def may_hold(self) -> bool:
-        """Whether a run at a load at which nobody meets anybody keeps the limits; where it does not, no load holds them."""
-        return _holds(self._curve, self._case, 1, _IDLE_SHARE * self._alone_per_s, _ONE_RUN)
-
-    def holds(self, slots: int, rate_per_s: float) -> bool:
-        """Whether they hold at a rate with so many slots."""
-        return _holds(self._curve, self._case, slots, rate_per_s, self._trial)
-
-    def slots_for(self, rate_per_s: float) -> int | None:
-        """The fewest slots with which they hold; None: none that were tried."""
-        tried = (count for count in _SLOTS if count <= self._case.most_slots)
-        return next((count for count in tried if self.holds(count, rate_per_s)), None)
-
-    def streams_beside(self, parts: Parts, count: int, slots: int) -> int | None:
-        """Streams of the rest on each of ``count`` machines that work it off while the limits hold, both with the margin; None: none do.
-
-        Args:
-            parts: of the demand.
-            count: of machines.
-            slots: of each for the requests that wait.
-        """
-        case, queue = self._case, self.machine.rest
-        load = at_rate(case.load(), max(parts.waiting_wanted_per_s / count, _LEAST_LOAD * self._alone_per_s))
-        needed = parts.rest_wanted_per_s / count
-
-        def answered(streams: int) -> float | None:
-            mix = Mix(waited_for=load, others=queue.load(), streams=streams)
-            return _beside(self._curve, case, mix, slots + streams, self._trial, needed * _CLEARLY_LESS)
-
-        return _first_enough(answered, needed, case.most_slots - slots)
-
-
-def _first_enough(answered: Callable[[int], float | None], needed: float, most: int) -> int | None:
-    before = 0.0
-    for streams in _STREAMS:
-        rate = answered(streams) if streams <= most else None
-        if rate is None or rate < before * _GAIN:
-            return None  # more of them only take more from those that wait
-        if rate >= needed:
-            return streams
-        before = rate
-    return None

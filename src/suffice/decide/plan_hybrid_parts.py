@@ -169,6 +169,11 @@ class Rented:
         return _ends(self.evidence, self.waiting.extent(self.waiting.most_slots))
 
     @property
+    def slow(self) -> ServiceCurve | None:
+        """That of the slow end alone."""
+        return _slow_end(self.evidence, self.waiting.extent(self.waiting.most_slots))
+
+    @property
     def likely(self) -> ServiceCurve | None:
         """The roofline through the points of its predicted speeds; None where one of them, or the bytes of the model, is not known."""
         return _roofline(self.evidence)
@@ -196,6 +201,11 @@ class Rented:
 @lru_cache(maxsize=KNOWN)
 def _ends(evidence: MachineEvidence, extent: Extent) -> CurveEnds:
     return curve_ends(evidence, extent)
+
+
+@lru_cache(maxsize=KNOWN)
+def _slow_end(evidence: MachineEvidence, extent: Extent) -> ServiceCurve | None:
+    return curve_ends(evidence, extent, with_fast=False).slow
 
 
 @lru_cache(maxsize=KNOWN)

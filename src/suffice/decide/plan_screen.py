@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from suffice.decide.covering import Remembered, all_as_fast
 from suffice.decide.quantity import Quantity
 from suffice.decide.service import Served, ServiceOutlook, outlook
 from suffice.decide.service_curves import curve_ends
@@ -24,7 +24,6 @@ from suffice.decide.service_load import (
     slots_that_fit,
 )
 from suffice.decide.service_rate import doubled
-from suffice.decide.service_screen import all_as_fast
 from suffice.serving.capacity import Proof, at_rate, saturated_rate
 from suffice.serving.capacity import holds as limits_hold
 
@@ -56,40 +55,13 @@ class _Key:
         return faster and self.slots >= other.slots and self.load <= other.load
 
 
-class _Screen:
-    """What was found out about one kind of load."""
-
-    def __init__(self) -> None:
-        self._enough: dict[_Key, ServiceOutlook] = {}
-        self._lacking: set[_Key] = set()
-
-    def outlook(self, key: _Key, machine: MachineEvidence, share: Demand) -> ServiceOutlook | None:
-        """None: not shown to be enough under this share of it."""
-        for other, known in self._enough.items():
-            if key.covers(other):
-                return known if other.load == key.load else _under(known, key.load / other.load)
-        if any(other.covers(key) for other in self._lacking):
-            return None
-        found = _simulated(share, machine)
-        if found is not None and found.is_enough and _works_off(found):
-            self._enough[key] = found
-            return found
-        self._lacking.add(key)
-        return None
+_SCREENS: Final = Remembered[_Key, ServiceOutlook](most=_KNOWN)
 
 
-@lru_cache(maxsize=_KNOWN)
-def _screen_of(unloaded: Demand) -> _Screen:  # noqa: ARG001  # the key of the cache
-    """By the demand without its load, so that what holds more shows that it holds less."""
-    return _Screen()
-
-
-def forget() -> None:
-    """Know nothing of any load, as a new process does.
-
-    What was found out first decides which machine stands for which, so that a long-lived process that answers the same twice forgets between two plans.
-    """
-    _screen_of.cache_clear()
+def _shown(share: Demand, machine: MachineEvidence) -> ServiceOutlook | None:
+    """What is simulated, where it is enough."""
+    found = _simulated(share, machine)
+    return found if found is not None and found.is_enough and _works_off(found) else None
 
 
 def _simulated(share: Demand, machine: MachineEvidence) -> ServiceOutlook | None:
@@ -97,7 +69,7 @@ def _simulated(share: Demand, machine: MachineEvidence) -> ServiceOutlook | None
     case = served_case(share, machine, SCREEN)
     if case is None or case.kind is not LoadKind.RATE or queue_case(share, machine) is not None:
         return outlook(share, machine, SCREEN)
-    ends = replace(curve_ends(machine, case.extent(case.most_slots)), fast=None)
+    ends = replace(curve_ends(machine, case.extent(case.most_slots), with_fast=False), fast=None)
     if ends.slow is None:
         return None
     curve, wanted = ends.slow, case.demanded * case.margin
@@ -146,8 +118,13 @@ def holds(demand: Demand, evidence: MachineEvidence, count: int) -> ServiceOutlo
     """
     share = share_of(demand, count)
     key, machine = _reduced(share, evidence)
+    # By the demand without its load, so that what holds more shows that it holds less.
     unloaded = replace(share, concurrent_users=None, requests_per_second=None, is_share=share.is_of_users)
-    return _screen_of(unloaded).outlook(key, machine, share)
+    found = _SCREENS.of(unloaded).found(key, lambda: _shown(share, machine))
+    if found is None:
+        return None
+    other, known = found
+    return known if other.load == key.load else _under(known, key.load / other.load)
 
 
 def own_outlook(

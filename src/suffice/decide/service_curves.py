@@ -66,10 +66,10 @@ class CurveEnds:
     too_short: bool = False
 
 
-def curve_ends(evidence: MachineEvidence, extent: Extent) -> CurveEnds:
-    """The curves of a machine for a load of some extent."""
+def curve_ends(evidence: MachineEvidence, extent: Extent, *, with_fast: bool = True) -> CurveEnds:
+    """The curves of a machine for a load of some extent; ``with_fast``: a screen of thousands asks for the slow end of predictions alone."""
     if evidence.service is None:
-        return _of_single_stream(evidence, extent)
+        return _of_single_stream(evidence, extent, with_fast=with_fast)
     return _of_measured(_with_prompt(evidence.service, evidence), evidence.service_uncertainty, extent)
 
 
@@ -226,7 +226,7 @@ class _Stream:
         return PASS_TOKENS if curve is None else max(curve.chunk_tokens)
 
 
-def _of_single_stream(evidence: MachineEvidence, extent: Extent) -> CurveEnds:
+def _of_single_stream(evidence: MachineEvidence, extent: Extent, *, with_fast: bool) -> CurveEnds:
     decode = evidence.decode_rate(extent.depth)
     prefill = evidence.prefill_seconds(extent.prompt_tokens)
     bases = [quantity.basis for quantity in (decode, prefill) if quantity is not None]
@@ -234,7 +234,7 @@ def _of_single_stream(evidence: MachineEvidence, extent: Extent) -> CurveEnds:
     return CurveEnds(
         slow=_slow_curve(_Stream(evidence, slow=True), extent),
         likely=None,
-        fast=_fast_curve(_Stream(evidence, slow=False), extent),
+        fast=_fast_curve(_Stream(evidence, slow=False), extent) if with_fast else None,
         basis=weakest([*bases, Basis.EXTRAPOLATED]) or Basis.EXTRAPOLATED,
         interval_known=all(known),
     )

@@ -15,8 +15,8 @@ from suffice.model.demand import DEFAULT_PROMPT_TOKENS, DemandKind, Lengths
 from suffice.serving.capacity import at_rate
 from suffice.serving.load import ClosedLoop, GivenArrivals, Load, LognormalLength
 from suffice.serving.schedulers import KvLayout, LlamaCppScheduler
-from suffice.serving.search import LatencyLimit, Trial, least_samples
-from suffice.serving.summary import DEFAULT_TAIL, Window
+from suffice.serving.search import LatencyLimit, Trial
+from suffice.serving.summary import DEFAULT_TAIL, Window, least_samples
 from suffice.units import SECONDS_PER_DAY
 
 if TYPE_CHECKING:

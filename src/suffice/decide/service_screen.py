@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from suffice.decide.service import outlook
+from suffice.decide.covering import Covering, all_as_fast
+from suffice.decide.service import ServiceOutlook, outlook
 from suffice.decide.service_curves import SIMULATION_ERROR
 from suffice.decide.service_load import MOST_SLOTS, NOTHING, SCREEN, LoadKind, queue_case, served_case, slots_that_fit
 
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
     from suffice.decide.evidence import MachineEvidence
     from suffice.decide.quantity import Quantity
-    from suffice.decide.service import ServiceOutlook
     from suffice.decide.service_load import ServedCase
     from suffice.model.demand import Demand
 
@@ -40,11 +41,6 @@ class _Key:
         return all_as_fast(self.decode, other.decode) and self.prefill >= other.prefill and self.slots >= other.slots
 
 
-def all_as_fast(rates: Sequence[float], others: Sequence[float]) -> bool:
-    """Whether each of some rates, at the same depths, is as high as another machine's; not where one tells of fewer depths."""
-    return len(rates) == len(others) and all(one >= other for one, other in zip(rates, others, strict=True))
-
-
 def screened_outlooks(demand: Demand, evidences: Sequence[MachineEvidence]) -> list[ServiceOutlook | None]:
     """For each machine whether the load holds with its margin at the slow end; None as of an outlook.
 
@@ -55,13 +51,15 @@ def screened_outlooks(demand: Demand, evidences: Sequence[MachineEvidence]) -> l
     if case is None:
         return [None] * len(evidences)
     found = [outlook(demand, replace(evidences[0], name=""), NOTHING)] * len(evidences)
-    screen = _Screen(demand)
+    known = Covering[_Key, ServiceOutlook]()
     able = [place for place, evidence in enumerate(evidences) if may_be_enough(demand, evidence)]
     by_speed = sorted(
         able, key=lambda place: _low(evidences[place].decode[0].rate if evidences[place].decode else None)
     )
     for place in _halves(by_speed):
-        found[place] = screen.outlook(evidences[place]) or found[place]
+        rounded = _rounded(demand, evidences[place])
+        shown = known.found(_key(demand, rounded), partial(_shown, demand, rounded))
+        found[place] = found[place] if shown is None else shown[1]
     return found
 
 
@@ -76,30 +74,10 @@ def _halves(ordered: list[int]) -> list[int]:
     return found
 
 
-class _Screen:
-    """What was found out of some machines."""
-
-    def __init__(self, demand: Demand) -> None:
-        self._demand = demand
-        self._enough: dict[_Key, ServiceOutlook] = {}
-        self._lacking: set[_Key] = set()
-
-    def outlook(self, evidence: MachineEvidence) -> ServiceOutlook | None:
-        """None: not shown to be enough."""
-        demand = self._demand
-        rounded = _rounded(demand, evidence)
-        key = _key(demand, rounded)
-        for other, known in self._enough.items():
-            if key.covers(other):
-                return known
-        if any(other.covers(key) for other in self._lacking):
-            return None
-        found = outlook(demand, rounded, SCREEN)
-        if found is not None and found.is_enough:
-            self._enough[key] = found
-            return found
-        self._lacking.add(key)
-        return None
+def _shown(demand: Demand, rounded: MachineEvidence) -> ServiceOutlook | None:
+    """What is simulated of a machine, where it is enough."""
+    found = outlook(demand, rounded, SCREEN)
+    return found if found is not None and found.is_enough else None
 
 
 def _low(rate: Quantity | None) -> float:

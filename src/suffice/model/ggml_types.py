@@ -8,6 +8,7 @@ Ids 4, 5, 31-33 and 36-38 were formats that ggml removed; files that hold them c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -90,6 +91,7 @@ TYPES_BY_ID: Final[Mapping[int, GgmlType]] = MappingProxyType(
     }
 )
 _TYPES_BY_NAME: Final = {kind.name.lower(): kind for kind in TYPES_BY_ID.values()}
+_KNOWN_ROWS: Final = 500
 
 
 def type_by_name(name: str) -> GgmlType:
@@ -105,6 +107,7 @@ def type_by_name(name: str) -> GgmlType:
         raise ValueError(f"{name!r} is not a ggml type; known are {known}") from None
 
 
+@lru_cache(maxsize=_KNOWN_ROWS)  # asked for by each layer, of each machine of a catalogue
 def row_bytes(type_name: str, elements: int) -> int:
     """Bytes of a row of ``elements`` numbers in the format ``type_name``: ``row_bytes("q8_0", 128) == 136``.
 

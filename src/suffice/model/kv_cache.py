@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
@@ -90,11 +91,9 @@ class KvLayout:
         """
         if self.unknown_reason is not None:
             return None
-        total = self.state_bytes_per_sequence
-        for layer in self.layers:
-            if layer.stores:
-                total += _cells(context, layer.window, micro_batch) * layer.row_bytes(type_k, type_v)
-        return float(total)
+        alike = Counter((layer.window, layer.row_bytes(type_k, type_v)) for layer in self.layers if layer.stores)
+        cells = sum(count * row * _cells(context, window, micro_batch) for (window, row), count in alike.items())
+        return float(self.state_bytes_per_sequence + cells)
 
     def read_bytes(self, depth: int, type_k: str, type_v: str) -> float | None:
         """Bytes that one decode step of one sequence reads at ``depth`` tokens of context, recurrent state included.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -59,6 +60,7 @@ _ISA_TESTS: Final = (
     ("asimd", "arm"),
     ("neon", "arm"),
 )
+_KNOWN_MACHINES: Final = 4096  # of a catalogue, which is asked for every model
 MACHINE_FEATURES: Final = (
     "log_vcpus",
     "threads_per_core",
@@ -135,27 +137,40 @@ def machine_table(machines: Sequence[MachineSpec]) -> MachineTable:
         series=[],
         isa_class=[],
     )
-    for row, machine in enumerate(machines):
-        _fill(table, row, machine)
+    for row, one in enumerate(map(_row_of, machines)):
+        table.core[row], table.threads[row] = one.core, one.threads
+        table.read_bytes_per_s[row], table.numa_nodes[row] = one.read_bytes_per_s, one.numa_nodes
+        table.features[row] = one.features
+        table.identity.append(one.identity)
+        table.family.append(one.family)
+        table.series.append(one.series)
+        table.isa_class.append(one.isa_class)
     return table
 
 
-def _fill(table: MachineTable, row: int, machine: MachineSpec) -> None:
+class _Row(NamedTuple):
+    """A machine in the table."""
+
+    core: int
+    threads: float
+    read_bytes_per_s: float
+    numa_nodes: float
+    features: tuple[float, ...]
+    identity: str
+    family: str
+    series: str
+    isa_class: str
+
+
+@lru_cache(maxsize=_KNOWN_MACHINES)
+def _row_of(machine: MachineSpec) -> _Row:
     text, vendor, instance = machine.cpu_model or "", machine.vendor or "", machine.instance or ""
     core = microarchitecture_of(text, machine.isa)
     isa_class = isa_class_of(machine.isa)
     vcpus = machine.vcpus or vcpus_of_instance(vendor, instance)
     cores = _cores(machine, vcpus, arm=core is not None and core.vendor == "arm")
-    table.core[row] = CORES.index(core.name) if core else 0
-    table.threads[row] = _or_nan(cores)
-    table.read_bytes_per_s[row] = _read(machine)
-    table.numa_nodes[row] = machine.numa_nodes or 1
-    table.identity.append(cpu_identity(text, isa_class))
-    table.family.append(instance_family(vendor, instance))
-    table.series.append(instance_series(vendor, instance))
-    table.isa_class.append(isa_class)
-    llc = machine.llc_bytes
-    values = (
+    read_bytes_per_s, llc = _read(machine), machine.llc_bytes
+    features = (
         _log(vcpus),
         _or_nan(machine.threads_per_core),
         _log(machine.cores_per_socket),
@@ -165,7 +180,7 @@ def _fill(table: MachineTable, row: int, machine: MachineSpec) -> None:
         _or_nan(machine.llc_instances),
         float(ISA_CLASSES.index(isa_class)) if machine.isa else math.nan,
         float("avx_vnni" in machine.isa) if machine.isa else math.nan,
-        _log(table.read_bytes_per_s[row] / GIGA),
+        _log(read_bytes_per_s / GIGA),
         _log(_scaled(machine.second_read_bytes_per_s, 1 / GIGA)),
         _or_nan(clock_ghz(text)),
         *(
@@ -186,7 +201,17 @@ def _fill(table: MachineTable, row: int, machine: MachineSpec) -> None:
         float(CLOUDS.index(vendor.lower())) if vendor.lower() in CLOUDS else math.nan,
         float(bool(machine.gpu)),
     )
-    table.features[row] = values
+    return _Row(
+        core=CORES.index(core.name) if core else 0,
+        threads=_or_nan(cores),
+        read_bytes_per_s=read_bytes_per_s,
+        numa_nodes=machine.numa_nodes or 1,
+        features=features,
+        identity=cpu_identity(text, isa_class),
+        family=instance_family(vendor, instance),
+        series=instance_series(vendor, instance),
+        isa_class=isa_class,
+    )
 
 
 def _cores(machine: MachineSpec, vcpus: int | None, *, arm: bool) -> float | None:

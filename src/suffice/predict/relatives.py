@@ -6,6 +6,7 @@ towards zero as if ``PRIOR_WEIGHT`` relatives had done just what the physics say
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -102,6 +103,25 @@ def relatives_of(
         log_threads: of those; NaN: no relative is nearer than another.
         own: for each machine, the index among the measured that it is itself and that must not count, or -1.
     """
+    if own is not None:
+        return _sums(relatives, keys, log_threads, own)
+    known = _known_sums(relatives)
+    cores = [None if math.isnan(threads) else threads for threads in log_threads.tolist()]
+    alike = [(*key, threads) for key, threads in zip(keys, cores, strict=True)]
+    new = [place for place, one in enumerate(alike) if one not in known]
+    if new:
+        fresh = _sums(relatives, [keys[place] for place in new], log_threads[new], None)
+        known.update(zip((alike[place] for place in new), fresh, strict=True))
+    return np.stack([known[one] for one in alike]) if alike else _sums(relatives, keys, log_threads, None)
+
+
+@lru_cache(maxsize=4)
+def _known_sums(relatives: Relatives) -> dict[tuple[object, ...], Floats]:  # noqa: ARG001  # the key of the cache
+    """Sums by groups and cores: a catalogue has each CPU dozens of times, and is asked for every model."""
+    return {}
+
+
+def _sums(relatives: Relatives, keys: Sequence[tuple[str, ...]], log_threads: Floats, own: Indices | None) -> Floats:
     sums = np.zeros((len(keys), len(KINDS), 2, len(SIZES)))
     blank = bool(np.isnan(log_threads).any()) or bool(np.isnan(relatives.log_threads).any())
     for kind, groups in enumerate(_groups(relatives)):

@@ -17,7 +17,7 @@ from suffice.serving.schedulers import BlockPolicy, VllmScheduler
 if TYPE_CHECKING:
     from suffice.serving.curve import ServiceCurve
     from suffice.serving.load import DrawnLoad
-    from suffice.serving.run import SimulatedRun
+    from suffice.serving.misses import Misses
 
 _NEVER = float("inf")
 _FEW_STEPS = 4  # below, one at a time is as quick
@@ -26,8 +26,10 @@ _FEW_STEPS = 4  # below, one at a time is as quick
 class BlocksEngine(Engine):
     """The state of a vLLM-like server."""
 
-    def __init__(self, curve: ServiceCurve, scheduler: VllmScheduler, drawn: DrawnLoad) -> None:
-        super().__init__(curve, scheduler, drawn)
+    def __init__(
+        self, curve: ServiceCurve, scheduler: VllmScheduler, drawn: DrawnLoad, misses: Misses | None = None
+    ) -> None:
+        super().__init__(curve, scheduler, drawn, misses)
         count = len(drawn.prompts)
         self._scheduler = scheduler
         self._budget = scheduler.batched_tokens
@@ -240,8 +242,3 @@ class BlocksEngine(Engine):
         key = (self._steps + left) * self._count + number
         self._due[number] = key
         heappush(self._finishing, key)
-
-
-def simulate_blocks(curve: ServiceCurve, scheduler: VllmScheduler, drawn: DrawnLoad) -> SimulatedRun:
-    """One run of a vLLM-like server."""
-    return BlocksEngine(curve, scheduler, drawn).run()

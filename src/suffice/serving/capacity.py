@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from suffice.serving.load import ClosedLoop, OpenArrivals
-from suffice.serving.search import run_holds
+from suffice.serving.search import keeps_limits
 from suffice.serving.simulate import simulate
 from suffice.serving.summary import STEADY, run_percentiles, steady_rates
 from suffice.stats.intervals import median
@@ -63,7 +63,7 @@ def holds(
     needed = proof.passes_of(trial)
     passes = 0
     for number in range(trial.runs):
-        kept = run_holds(simulate(curve, scheduler, load, trial.seed + number), limits, trial.window)
+        kept = keeps_limits(curve, scheduler, load, trial.seed + number, limits, trial.window)
         passes += (kept is not False) if proof is Proof.MAY_HOLD else (kept is True)
         if passes >= needed or passes + trial.runs - number - 1 < needed:
             break

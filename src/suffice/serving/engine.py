@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from suffice.serving.curve import ServiceCurve
     from suffice.serving.load import DrawnLoad
+    from suffice.serving.misses import Misses
     from suffice.serving.schedulers import Scheduler
 
 _NEVER = float("inf")
@@ -29,7 +30,10 @@ class Engine:
     which does not change while it generates.
     """
 
-    def __init__(self, curve: ServiceCurve, scheduler: Scheduler, drawn: DrawnLoad) -> None:
+    def __init__(
+        self, curve: ServiceCurve, scheduler: Scheduler, drawn: DrawnLoad, misses: Misses | None = None
+    ) -> None:
+        self._misses = misses
         self._times = StepTimes(curve)
         self._source = Source(drawn, scheduler.request_tokens)
         self._recorder = self._source.recorder
@@ -49,17 +53,18 @@ class Engine:
         self._preemptions = 0
 
     def run(self) -> SimulatedRun:
-        """Serve all requests."""
-        source = self._source
-        while True:
+        """Serve all requests; or, where misses are counted, until a limit is broken for sure."""
+        source, misses = self._source, self._misses
+        while misses is None or not misses.is_lost:
             while source.next_s <= self._now:
                 number = source.take()
                 if number is not None:
                     self._queue.append(number)
             if not self._work():
                 if source.next_s == _NEVER:
-                    return self._result()
+                    break
                 self._now = source.next_s
+        return self._result()
 
     def _work(self) -> bool:
         """Do one step or one jump; False when there is nothing to do."""
@@ -91,12 +96,16 @@ class Engine:
     def _answered(self, number: int) -> None:
         """The last token of a request is there."""
         self._recorder.finish_s[number] = self._now
+        if self._misses is not None:
+            self._misses.ended(number, self._recorder)
         if self._closed:
             self._source.answered(number, self._now)
 
     def _failed(self, number: int) -> None:
         """A request ends without its answer."""
         self._recorder.outcome[number] = int(Outcome.FAILED)
+        if self._misses is not None:
+            self._misses.ended(number, self._recorder)
         if self._closed:
             self._source.answered(number, self._now)
 

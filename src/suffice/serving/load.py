@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -20,10 +22,11 @@ if TYPE_CHECKING:
     Seconds = NDArray[np.float64]
 
 _Z95 = 1.6448536269514722  # standard normal quantile of 0.95
+_KNOWN_DRAWS = 64
 _LONGEST = float(TERA)  # tokens of a draw: far beyond any context, and a whole number that fits into 64 bits
 
 
-class LengthModel(Protocol):
+class LengthModel(Hashable, Protocol):
     """Where lengths come from."""
 
     def draw(self, generator: np.random.Generator, count: int) -> Tokens:
@@ -104,15 +107,15 @@ class OpenArrivals:
         if not 0 < self.rate_per_s < math.inf or not 0 < self.cv < math.inf:
             raise ValueError("a rate of arrivals and the variation of their gaps are positive numbers")
 
-    def times(self, generator: np.random.Generator, count: int) -> Seconds:
+    def times(self, count: int, seed: int) -> Seconds:
         """Ascending times. The same seed at another rate gives the same pattern, faster or slower."""
         match self.kind:
             case ArrivalKind.CONSTANT:
                 return np.arange(count, dtype=np.float64) / self.rate_per_s
             case ArrivalKind.POISSON:
-                gaps = generator.standard_exponential(count)
+                gaps = _exponentials(count, seed)
             case ArrivalKind.GAMMA:
-                gaps = generator.gamma(self.cv**-2, self.cv**2, count)
+                gaps = _stream(seed, _TIMES).gamma(self.cv**-2, self.cv**2, count)
         times: Seconds = np.cumsum(gaps) / self.rate_per_s
         return times
 
@@ -127,7 +130,7 @@ class GivenArrivals:
         if any(not 0 <= time < math.inf for time in self.times_s) or list(self.times_s) != sorted(self.times_s):
             raise ValueError("arrival times ascend and are not negative")
 
-    def times(self, generator: np.random.Generator, count: int) -> Seconds:  # noqa: ARG002  # nothing is drawn
+    def times(self, count: int, seed: int) -> Seconds:  # noqa: ARG002  # nothing is drawn
         """The first ``count`` of them."""
         if count > len(self.times_s):
             raise ValueError(f"{count} requests, but only {len(self.times_s)} arrival times")
@@ -174,16 +177,37 @@ class Load:
 
     def draw(self, seed: int) -> DrawnLoad:
         """One realisation. Times, prompts and answers have streams of their own: a change of one leaves the others."""
-        streams = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(3)]
-        prompts = self.prompt.draw(streams[1], self.requests)
-        outputs = self.output.draw(streams[2], self.requests)
+        prompts, outputs = _lengths(self.prompt, self.output, self.requests, seed)
         if isinstance(self.arrivals, ClosedLoop):
-            pauses = streams[0].standard_exponential(self.requests) * self.arrivals.think_s + self.arrivals.turnaround_s
+            pauses = _exponentials(self.requests, seed) * self.arrivals.think_s + self.arrivals.turnaround_s
             return DrawnLoad(
-                prompts=prompts.tolist(), outputs=outputs.tolist(), users=self.arrivals.users, pauses_s=pauses.tolist()
+                prompts=list(prompts), outputs=list(outputs), users=self.arrivals.users, pauses_s=pauses.tolist()
             )
-        times = self.arrivals.times(streams[0], self.requests)
-        return DrawnLoad(prompts=prompts.tolist(), outputs=outputs.tolist(), times_s=times.tolist())
+        times = self.arrivals.times(self.requests, seed)
+        return DrawnLoad(prompts=list(prompts), outputs=list(outputs), times_s=times.tolist())
+
+
+_TIMES, _PROMPTS, _OUTPUTS = range(3)  # streams of their own
+
+
+def _stream(seed: int, number: int) -> np.random.Generator:
+    return np.random.default_rng(
+        np.random.SeedSequence(seed, spawn_key=(number,))
+    )  # as SeedSequence.spawn() makes them
+
+
+@lru_cache(maxsize=_KNOWN_DRAWS)
+def _lengths(prompt: LengthModel, output: LengthModel, count: int, seed: int) -> tuple[list[int], list[int]]:
+    """Prompts and answers; a search asks for the same ones at dozens of rates."""
+    prompts = prompt.draw(_stream(seed, _PROMPTS), count)
+    return prompts.tolist(), output.draw(_stream(seed, _OUTPUTS), count).tolist()
+
+
+@lru_cache(maxsize=_KNOWN_DRAWS)
+def _exponentials(count: int, seed: int) -> Seconds:
+    """Gaps with a mean of 1."""
+    gaps: Seconds = _stream(seed, _TIMES).standard_exponential(count)
+    return gaps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from suffice.serving.load import ClosedLoop, DrawnLoad
+from suffice.serving.misses import Misses
 from suffice.serving.run import Outcome
 from suffice.serving.search import run_holds
 from suffice.serving.slots_engine import SlotsEngine
 from suffice.serving.source import Source
+from suffice.serving.summary import STEADY
 from suffice.stats.intervals import median
 from suffice.units import MILLISECONDS_PER_SECOND
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
     from suffice.serving.curve import ServiceCurve
     from suffice.serving.load import Load
-    from suffice.serving.run import SimulatedRun
+    from suffice.serving.run import Recorder, SimulatedRun
     from suffice.serving.schedulers import LlamaCppScheduler
     from suffice.serving.search import LatencyLimit, Trial
     from suffice.serving.summary import Window
@@ -88,11 +90,13 @@ class _MixedSource(Source):
 
     Attributes:
         is_other: of each request.
+        places: of each among those that somebody waits for; of another one the place of the next of them.
     """
 
     def __init__(self, waited_for: DrawnLoad, others: DrawnLoad, streams: int, limit_tokens: int) -> None:
         super().__init__(DrawnLoad(prompts=[], outputs=[], times_s=[]), limit_tokens)
         self.is_other: list[bool] = []
+        self.places: list[int] = []
         self._waited_for, self._others = waited_for, others
         self._times_s = waited_for.times_s or []
         self._came = self._ended = self._drawn = 0
@@ -117,6 +121,7 @@ class _MixedSource(Source):
             drawn, place = self._waited_for, self._came
             self._came += 1
         self.is_other.append(is_other)
+        self.places.append(place if not is_other else self._came)
         outcome = self._record(now, drawn.prompts[place], drawn.outputs[place])
         if outcome is Outcome.REJECTED:
             self.answered(number, now)
@@ -144,21 +149,54 @@ class _MixedSource(Source):
         self.next_s = self._next()
 
 
+class _WaitedMisses(Misses):
+    """Misses of the requests that somebody waits for."""
+
+    __slots__ = ("_source",)
+
+    def __init__(
+        self,
+        limits: Sequence[LatencyLimit],
+        window: Window,
+        waited_for: DrawnLoad,
+        request_tokens: int,
+        source: _MixedSource,
+    ) -> None:
+        super().__init__(limits, window, waited_for, request_tokens)
+        self._source = source
+
+    def ended(self, number: int, recorder: Recorder) -> None:
+        """The others miss nothing."""
+        if not self._source.is_other[number]:
+            self._ended(self._source.places[number], number, recorder)
+
+
 class _MixedEngine(SlotsEngine):
     """llama.cpp's server under both sorts."""
 
-    def __init__(self, curve: ServiceCurve, scheduler: LlamaCppScheduler, mix: Mix, seed: int) -> None:
+    def __init__(
+        self,
+        curve: ServiceCurve,
+        scheduler: LlamaCppScheduler,
+        mix: Mix,
+        seed: int,
+        limits: Sequence[LatencyLimit] = (),
+        window: Window = STEADY,
+    ) -> None:
         waited_for, others = mix.waited_for.draw(seed), mix.others.draw(seed + _OTHER_SEED)
         both = DrawnLoad(prompts=waited_for.prompts + others.prompts, outputs=waited_for.outputs + others.outputs)
-        super().__init__(curve, scheduler, both)
         self._mixed = _MixedSource(waited_for, others, mix.streams, scheduler.request_tokens)
+        self._waited_misses = _WaitedMisses(limits, window, waited_for, scheduler.request_tokens, self._mixed)
+        super().__init__(curve, scheduler, both, self._waited_misses)
         self._source = self._mixed
         self._recorder = self._mixed.recorder
         self._closed = True  # the source hears of every answer
 
-    def run_both(self) -> MixedRun:
-        """Serve until the last request that somebody waits for is answered."""
+    def run_both(self) -> MixedRun | None:
+        """Serve until the last request that somebody waits for is answered; None once they cannot keep a limit any more."""
         run = self.run()
+        if self._waited_misses.is_lost:
+            return None
         is_other = np.array(self._mixed.is_other, dtype=np.bool_)
         return MixedRun(waited_for=_those(run, ~is_other), others=_those(run, is_other))
 
@@ -179,7 +217,9 @@ def _those(run: SimulatedRun, kept: NDArray[np.bool_]) -> SimulatedRun:
 
 def simulate_mix(curve: ServiceCurve, scheduler: LlamaCppScheduler, mix: Mix, seed: int = 0) -> MixedRun:
     """Serve one realisation of both sorts; the same seed gives the same run."""
-    return _MixedEngine(curve, scheduler, mix, seed).run_both()
+    run = _MixedEngine(curve, scheduler, mix, seed).run_both()
+    assert run is not None  # noqa: S101  # without limits there is nothing to miss
+    return run
 
 
 def others_beside(
@@ -193,7 +233,7 @@ def others_beside(
 ) -> float | None:
     """Other requests a second that are answered while the limits hold: the median over runs.
 
-    None: the runs do not show that the limits hold; the first runs that settle it are the last.
+    None: the runs do not show that the limits hold; the first runs that settle it are the last, and end where one breaks a limit for sure.
 
     Args:
         curve: what a step costs.
@@ -201,15 +241,15 @@ def others_beside(
         mix: of both.
         limits: on those that somebody waits for.
         trial: how to test.
-        least_per_s: a first run that answers fewer of the others is the last one, whatever the limits: its rate is returned.
+        least_per_s: a first run that answers fewer of the others, and breaks no limit for sure, is the last one: its rate is returned.
     """
     rates: list[float] = []
     for number in range(trial.runs):
-        run = simulate_mix(curve, scheduler, mix, trial.seed + number)
-        rate = run.others_per_s(trial.window)
-        if number == 0 and rate < least_per_s:
+        run = _MixedEngine(curve, scheduler, mix, trial.seed + number, limits, trial.window).run_both()
+        rate = 0.0 if run is None else run.others_per_s(trial.window)
+        if number == 0 and run is not None and rate < least_per_s:
             return rate
-        if run_holds(run.waited_for, limits, trial.window):
+        if run is not None and run_holds(run.waited_for, limits, trial.window):
             rates.append(rate)
         elif number + 1 - len(rates) > trial.runs - trial.passes_needed:
             return None

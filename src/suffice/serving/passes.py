@@ -98,10 +98,15 @@ def _passes_of_one_prompt_s(
             tokens, depth = tokens - 1, depth + 1
         else:
             seconds += times.steps_s(size, base_sum + size * steps, 1)
-    end = depth + tokens
+    return seconds + read_s(times, pass_tokens, tokens, depth)
+
+
+def read_s(times: StepTimes, pass_tokens: int, tokens: int, depth: int) -> float:
+    """Seconds of the passes over ``tokens`` of one prompt from ``depth`` on, with nothing else in them."""
+    seconds, end = 0.0, depth + tokens
     while depth < end:
         length = min(pass_tokens, end - depth)
-        seconds += _pass_s(times, 1, length, depth)
+        seconds += times.prefill_s(length, depth) if length > 1 else times.steps_s(1, depth, 1)
         depth += length
     return seconds
 
@@ -115,12 +120,9 @@ def _pass_s(times: StepTimes, sequences: int, length: int, total_depth: int) -> 
 
 def _prompt_passes_s(times: StepTimes, pass_tokens: int, pending: list[Part]) -> float:
     """Passes over prompts alone; the parts are consumed."""
-    seconds = 0.0
     if len(pending) == 1:
-        only = pending[0]
-        for depth in range(only.depth, only.depth + only.tokens, pass_tokens):
-            seconds += _pass_s(times, 1, min(pass_tokens, only.depth + only.tokens - depth), depth)
-        return seconds
+        return read_s(times, pass_tokens, pending[0].tokens, pending[0].depth)
+    seconds = 0.0
     while pending:
         run = pending[:1]
         for part in pending[1:]:

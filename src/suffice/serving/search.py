@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from suffice.serving.simulate import simulate
-from suffice.serving.summary import LEAST_SAMPLES, STEADY, Window, estimate_over, latency_of, run_percentiles
+from suffice.serving.simulate import simulate, simulate_until_missed
+from suffice.serving.summary import STEADY, Window, estimate_over, latency_of, least_samples, run_percentiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,6 +134,14 @@ def least_runs(confidence: float) -> int:
     return count
 
 
+def keeps_limits(
+    curve: ServiceCurve, scheduler: Scheduler, load: Load, seed: int, limits: Sequence[LatencyLimit], window: Window
+) -> bool | None:
+    """:func:`run_holds` of one simulated run, which ends as soon as it cannot hold them any more."""
+    run = simulate_until_missed(curve, scheduler, load, seed, limits, window)
+    return False if run is None else run_holds(run, limits, window)
+
+
 def run_holds(run: SimulatedRun, limits: Sequence[LatencyLimit], window: Window) -> bool | None:
     """Whether one run holds all limits; None when it is too short to say so of a percentile."""
     verdicts: list[bool | None] = []
@@ -146,11 +154,6 @@ def run_holds(run: SimulatedRun, limits: Sequence[LatencyLimit], window: Window)
     if False in verdicts:
         return False
     return None if None in verdicts else True
-
-
-def least_samples(percent: float) -> int:
-    """Attempts that a run needs for a percentile: the next higher one of those that are known."""
-    return LEAST_SAMPLES[min((known for known in LEAST_SAMPLES if known >= percent), default=max(LEAST_SAMPLES))]
 
 
 def holding_of_runs(runs: Sequence[SimulatedRun], limits: Sequence[LatencyLimit], trial: Trial) -> Holding:

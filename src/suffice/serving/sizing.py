@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.serving.curve import farthest
 from suffice.serving.load import ClosedLoop, GivenArrivals, OpenArrivals
-from suffice.serving.search import Found, Holding, Probe, least_runs, least_samples, run_holds
+from suffice.serving.search import Found, Holding, Probe, least_runs, run_holds
 from suffice.serving.simulate import simulate
-from suffice.serving.summary import WHOLE, run_percentiles
+from suffice.serving.summary import WHOLE, least_samples, run_percentiles
 from suffice.units import format_seconds
 
 if TYPE_CHECKING:

@@ -19,14 +19,14 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from suffice.serving.engine import Engine
-from suffice.serving.passes import Neighbours, Part, separate_passes_s, shared_passes_s
+from suffice.serving.passes import Neighbours, Part, read_s, separate_passes_s, shared_passes_s
 from suffice.serving.schedulers import KvLayout, LlamaCppScheduler, PromptEnd
-from suffice.serving.step_times import Jump, jump_of
+from suffice.serving.step_times import Jump, Read, jump_of
 
 if TYPE_CHECKING:
     from suffice.serving.curve import ServiceCurve
     from suffice.serving.load import DrawnLoad
-    from suffice.serving.run import SimulatedRun
+    from suffice.serving.misses import Misses
 
 _NEVER = float("inf")
 _FEW_STEPS = 4  # below, one at a time is as quick
@@ -36,13 +36,17 @@ _CHECKPOINT_TOKENS = 4  # llama.cpp keeps the state so many tokens before the en
 class SlotsEngine(Engine):
     """The state of a llama.cpp server."""
 
-    def __init__(self, curve: ServiceCurve, scheduler: LlamaCppScheduler, drawn: DrawnLoad) -> None:
-        super().__init__(curve, scheduler, drawn)
+    def __init__(
+        self, curve: ServiceCurve, scheduler: LlamaCppScheduler, drawn: DrawnLoad, misses: Misses | None = None
+    ) -> None:
+        super().__init__(curve, scheduler, drawn, misses)
         slots = scheduler.slots
         self._scheduler = scheduler
         self._slots = slots
         self._shared = scheduler.layout is KvLayout.UNIFIED
         self._pass_tokens = min(scheduler.micro_batch_tokens, scheduler.batch_tokens)
+        rules = (self._shared, scheduler.batch_tokens, self._pass_tokens, scheduler.prompt_end)
+        self._reads = self._times.reads_under(rules)
         least_chunk = scheduler.batch_tokens - slots + 1
         self._long_tokens = _FEW_STEPS * least_chunk
         self._has_long = max(drawn.prompts, default=0) > self._long_tokens
@@ -56,6 +60,8 @@ class SlotsEngine(Engine):
 
     def _work(self) -> bool:
         if self._queue and self._free:
+            if not self._batch and not self._reading and self._serve_alone():
+                return True
             self._admit()
         if self._reading:
             self._mixed_step()
@@ -72,6 +78,35 @@ class SlotsEngine(Engine):
             self._recorder.start_s[number] = self._now
             self._request[slot] = number
             self._reading[slot] = 0
+
+    def _serve_alone(self) -> bool:
+        """Jump from an idle server over a whole request; False where another one could begin before its end.
+
+        With one slot that is every request, and under a light load most of them.
+        """
+        if self._slots > 1 and len(self._queue) > 1:
+            return False
+        number, recorder = self._queue[0], self._recorder
+        prompt, later = recorder.prompt_tokens[number], recorder.output_tokens[number] - 1
+        read = self._read_of(prompt)
+        next_s = self._source.next_s if self._slots > 1 else _NEVER
+        if read is None or next_s < self._now + read.seconds or (self._shared and prompt + later > self._capacity):
+            return False
+        answer_s = self._times.steps_s(1, prompt, later) if later else 0.0
+        first_s = self._now + read.seconds
+        if next_s < first_s + answer_s:
+            return False
+        self._queue.popleft()
+        self._free.rotate(-1)  # the slot that was used least recently is now the last one
+        recorder.start_s[number], recorder.first_token_s[number] = self._now, first_s
+        self._times.read_again(read)
+        self._token_seconds += read.token_seconds + (prompt + later / 2) * answer_s
+        self._most_tokens = max(self._most_tokens, prompt + later)
+        self._busy_s += read.seconds + answer_s
+        self._steps += read.steps + later
+        self._now = first_s + answer_s
+        self._answered(number)
+        return True
 
     def _generating_runs(self) -> list[Neighbours]:
         """The passes of a pure decode step: all generating slots at once, or each run of neighbours."""
@@ -159,23 +194,33 @@ class SlotsEngine(Engine):
         """Jump to the end of the only prompt at the server; False where it has begun, is long, or somebody finds a free slot before its end."""
         ((slot, done),) = self._reading.items()
         prompt = self._recorder.prompt_tokens[self._request[slot]]
-        if done or prompt > self._long_tokens or (self._shared and prompt > self._capacity):
+        read = None if done else self._read_of(prompt)
+        if read is None or (self._free and self._source.next_s < self._now + read.seconds):
             return False
-        seconds, token_seconds, steps = 0.0, 0.0, 0
-        while done < prompt:
-            chunk = self._chunk(prompt - done, self._scheduler.batch_tokens)
-            step_s = self._mixed_s([Part(slot, chunk, done)], 0)
-            seconds, steps, token_seconds = seconds + step_s, steps + 1, token_seconds + (done + chunk / 2) * step_s
-            done += chunk
-        if self._free and self._source.next_s < self._now + seconds:
-            return False
+        self._times.read_again(read)
         self._reading[slot] = prompt
-        self._token_seconds += (
-            token_seconds - prompt / 2 * seconds
-        )  # of which the mean depth is no half, where chunks differ
-        self._pass_time(seconds, steps, prompt)
+        # Of the account, in which the mean depth is half of the prompt: it is not, where chunks differ.
+        self._token_seconds += read.token_seconds - prompt / 2 * read.seconds
+        self._pass_time(read.seconds, read.steps, prompt)
         self._begin_answers()
         return True
+
+    def _read_of(self, prompt: int) -> Read | None:
+        """What it takes to read a whole prompt alone; None where it is long, or fails since it does not fit."""
+        if prompt > self._long_tokens or (self._shared and prompt > self._capacity):
+            return None
+        read = self._reads.get(prompt)
+        if read is not None:
+            return read
+        times, own = self._times, self._pass_tokens
+        seconds, token_seconds, steps, done, largest = 0.0, 0.0, 0, 0, 0
+        while done < prompt:
+            chunk = self._chunk(prompt - done, self._scheduler.batch_tokens)
+            step_s = self._mixed_s([Part(0, chunk, done)], 0) if self._shared else read_s(times, own, chunk, done)
+            seconds, steps, token_seconds = seconds + step_s, steps + 1, token_seconds + (done + chunk / 2) * step_s
+            done, largest = done + chunk, max(largest, min(chunk, own))
+        self._reads[prompt] = Read(seconds, steps, token_seconds, largest)
+        return self._reads[prompt]
 
     def _read_far(self) -> bool:
         """Jump over the steps that the first prompt fills alone, to where something else happens; False where these are few."""
@@ -255,8 +300,3 @@ class SlotsEngine(Engine):
         self._reading.clear()
         self._finishing.clear()
         self._batch, self._base_sum, self._read_tokens, self._runs = 0, 0, 0, None
-
-
-def simulate_slots(curve: ServiceCurve, scheduler: LlamaCppScheduler, drawn: DrawnLoad) -> SimulatedRun:
-    """One run of llama.cpp's server."""
-    return SlotsEngine(curve, scheduler, drawn).run()

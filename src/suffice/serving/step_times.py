@@ -15,7 +15,7 @@ from suffice.serving.curve import Reached
 from suffice.serving.surface import MeasuredSurface
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
     from suffice.serving.curve import ServiceCurve
     from suffice.serving.surface import Surface
@@ -130,12 +130,22 @@ def _depths(surface: Surface) -> Iterable[float]:
     return surface.depths if isinstance(surface, MeasuredSurface) else ()
 
 
+class Read(NamedTuple):
+    """A whole prompt that is read by a server which does nothing else."""
+
+    seconds: float
+    steps: int
+    token_seconds: float  # integral of its tokens in the cache over that time
+    largest_chunk: int
+
+
 @dataclass(slots=True)
 class _Known:
     """What was computed of one curve, for the runs to come: searches simulate it dozens of times with the same prompts."""
 
     sums: dict[int, array[float]] = field(default_factory=dict)
     prefill: dict[tuple[int, float], float] = field(default_factory=dict)
+    reads: dict[Hashable, dict[int, Read]] = field(default_factory=dict)  # by the rules of a scheduler
 
 
 @lru_cache(maxsize=_KNOWN_CURVES)
@@ -232,6 +242,14 @@ class StepTimes:
             return taken + (sums[whole + count + 1] - after - taken) * share
 
         return jump_of(seconds_of, most, gap_s, seconds)
+
+    def reads_under(self, rules: Hashable) -> dict[int, Read]:
+        """Whole prompts that were read alone under the rules of a scheduler, by their tokens; who reads another one adds it."""
+        return self._known.reads.setdefault(rules, {})
+
+    def read_again(self, read: Read) -> None:
+        """A prompt is read whose time is known."""
+        self._largest_chunk = max(self._largest_chunk, read.largest_chunk)
 
     def empty_s(self, batch: int) -> float:
         """Seconds of one decode step of ``batch`` sequences with empty caches."""

@@ -42,12 +42,25 @@ class Window:
 
     def requests(self, run: SimulatedRun) -> slice:
         """The requests of a run that count, by their order of arrival."""
-        count = len(run.arrival_s)
+        return self.places(len(run.arrival_s))
+
+    def places(self, count: int) -> slice:
+        """Those of so many requests."""
         return slice(math.floor(count * self.lead), max(1, math.ceil(count * (1 - self.tail))))
 
 
 STEADY: Final = Window()
 WHOLE: Final = Window(lead=0.0, tail=0.0)
+
+
+def least_samples(percent: float) -> int:
+    """Attempts that a run needs for a percentile: the next higher one of those that are known."""
+    return LEAST_SAMPLES[min((known for known in LEAST_SAMPLES if known >= percent), default=max(LEAST_SAMPLES))]
+
+
+def rank_of(attempted: int, percent: float) -> int:
+    """Of how many attempts, the smallest first, the last one is their percentile."""
+    return max(1, math.ceil(attempted * percent / 100))
 
 
 def nearest_rank(values: Floats, attempted: int, percent: float) -> float:
@@ -59,7 +72,7 @@ def nearest_rank(values: Floats, attempted: int, percent: float) -> float:
     """
     if attempted == 0:
         return math.nan
-    rank = max(1, math.ceil(attempted * percent / 100))
+    rank = rank_of(attempted, percent)
     ordered = np.sort(values)
     return float(ordered[rank - 1]) if rank <= len(ordered) else math.inf
 

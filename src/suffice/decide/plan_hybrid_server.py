@@ -1,0 +1,175 @@
+"""One machine of a hybrid or of its baseline on one curve: what it holds, what it answers when it never rests, and what beside others.
+
+A plan asks this of dozens of machines, most of which are at least as fast, or at most as fast, as one that was simulated already.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from suffice.decide.covering import Remembered
+from suffice.decide.service_rate import KNOWN
+from suffice.serving.capacity import Proof, at_rate, holds, saturated_rate
+from suffice.serving.mix import Mix, others_beside
+from suffice.serving.search import Trial
+from suffice.serving.surface import MeasuredSurface
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from suffice.decide.plan_hybrid_parts import Parts, Rented
+    from suffice.decide.service_load import ServedCase
+    from suffice.serving.curve import ServiceCurve
+    from suffice.serving.surface import PassPhysics
+
+_SLOTS: Final = (1, 2, 4, 8, 16, 32)  # for requests that wait
+_FULL_SLOTS: Final = 16  # at which a server that never rests is looked at
+_STREAMS: Final = (1, 2, 4, 8, 16)  # of the rest beside requests that wait
+_GAIN: Final = 1.05  # of more streams: less than that is none
+_IDLE_SHARE: Final = 0.002  # of what a machine answers one by one: a load at which nobody meets anybody
+_ONE_RUN: Final = Trial(runs=1, confidence=0.5)  # what is likely needs no proof
+_LEAST_LOAD: Final = (
+    0.1  # of what a machine answers one by one: a smaller load is simulated as this one, which is never easier
+)
+_CLEARLY_LESS: Final = 0.9  # of what is needed: one run shows it
+_KNOWN_LOADS: Final = 200  # by their slots, limits and lengths
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A rate of requests on a curve whose passes take so long."""
+
+    pass_s: tuple[float, ...]
+    rate_per_s: float
+
+    def covers(self, other: _Asked) -> bool:
+        if self.rate_per_s > other.rate_per_s:
+            return False
+        return all(own <= others for own, others in zip(self.pass_s, other.pass_s, strict=True))
+
+
+_KNOWN: Final = Remembered[_Asked, bool](most=_KNOWN_LOADS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Passes:
+    """A curve as numbers that are compared with those of another one of the same form: it is as fast where none of them is larger."""
+
+    form: tuple[object, ...]
+    seconds: tuple[float, ...]
+
+
+def _passes_of(curve: ServiceCurve, *, gains_by_batches: bool) -> _Passes:
+    if curve.physics is not None:
+        return _passes_of_physics(curve.physics)
+    decode, prefill = curve.decode, curve.prefill
+    if not isinstance(decode, MeasuredSurface) or not isinstance(prefill, MeasuredSurface):
+        return _Passes((curve,), ())
+    # Without a gain by batches rows beyond two sequences are in proportion, up to as many as the machine has room for.
+    rows = len(decode.sizes) if gains_by_batches else min(2, len(decode.sizes))
+    form = (decode.sizes[:rows], decode.depths, prefill.sizes, prefill.depths)
+    steps = (second for row in decode.seconds[:rows] for second in row)
+    return _Passes(form, (*steps, *(second for row in prefill.seconds for second in row)))
+
+
+def _passes_of_physics(work: PassPhysics) -> _Passes:
+    per_byte_s = 1 / work.bandwidth_bytes_per_s
+    moved = (work.weight_bytes, work.expert_bytes, work.kv_bytes_per_token)
+    computed = (work.compute_s(work.flop_per_token), work.compute_s(work.attention_flop))
+    return _Passes(("physics",), (*(size * per_byte_s for size in moved), *computed, work.fixed_s, work.expert_share))
+
+
+@lru_cache(maxsize=KNOWN)
+def _full_per_s(curve: ServiceCurve, case: ServedCase, slots: int) -> float:
+    return saturated_rate(curve, case.scheduler(slots), case.load())
+
+
+@lru_cache(maxsize=KNOWN)
+def _holds(curve: ServiceCurve, case: ServedCase, slots: int, rate_per_s: float, trial: Trial) -> bool:
+    load = at_rate(case.load(), rate_per_s)
+    return holds(curve, case.scheduler(slots), load, case.limits, trial, Proof.HOLDS)
+
+
+@lru_cache(maxsize=KNOWN)
+def _beside(  # all that decides is the key
+    curve: ServiceCurve, case: ServedCase, mix: Mix, slots: int, trial: Trial, least_per_s: float
+) -> float | None:
+    return others_beside(curve, case.scheduler(slots), mix, case.limits, trial, least_per_s=least_per_s)
+
+
+class Server:
+    """One machine on one curve, with what was found out of it."""
+
+    def __init__(self, machine: Rented, curve: ServiceCurve, trial: Trial, *, gains_by_batches: bool) -> None:
+        # The name tells nothing of its steps: the same accelerator is rented in several places.
+        self.machine, self._curve, self._trial = machine, replace(curve, name=""), trial
+        self._case = machine.waiting
+        self._passes = _passes_of(curve, gains_by_batches=gains_by_batches)
+        self._alone_per_s = self._full(1)
+        full_per_s = self._full(min(_FULL_SLOTS, self._case.most_slots)) if gains_by_batches else 0.0
+        self.saturated_per_s = max(self._alone_per_s, full_per_s)
+
+    @classmethod
+    def at_slow_end(cls, machine: Rented, curve: ServiceCurve) -> Server:
+        """Where a step of several sequences takes as long as one after the other, so that a full server answers no more than one stream."""
+        return cls(machine, curve, Trial(), gains_by_batches=False)
+
+    @classmethod
+    def at_roofline(cls, machine: Rented, curve: ServiceCurve) -> Server:
+        """What is likely, each looked at in one run."""
+        return cls(machine, curve, _ONE_RUN, gains_by_batches=True)
+
+    def _full(self, slots: int) -> float:
+        return _full_per_s(self._curve, self._case, slots)
+
+    @property
+    def may_hold(self) -> bool:
+        """Whether a run at a load at which nobody meets anybody keeps the limits; where it does not, no load holds them."""
+        return self._holds(1, _IDLE_SHARE * self._alone_per_s, _ONE_RUN)
+
+    def _holds(self, slots: int, rate_per_s: float, trial: Trial) -> bool:
+        case, passes = self._case, self._passes
+        known = _KNOWN.of((replace(case, most_slots=1), slots, trial, passes.form))
+        asked = _Asked(passes.seconds, rate_per_s)
+        return known.found(asked, lambda: _holds(self._curve, case, slots, rate_per_s, trial) or None) is not None
+
+    def holds(self, slots: int, rate_per_s: float) -> bool:
+        """Whether they hold at a rate with so many slots."""
+        return self._holds(slots, rate_per_s, self._trial)
+
+    def slots_for(self, rate_per_s: float) -> int | None:
+        """The fewest slots with which they hold; None: none that were tried."""
+        tried = (count for count in _SLOTS if count <= self._case.most_slots)
+        return next((count for count in tried if self.holds(count, rate_per_s)), None)
+
+    def streams_beside(self, parts: Parts, count: int, slots: int) -> int | None:
+        """Streams of the rest on each of ``count`` machines that work it off while the limits hold, both with the margin; None: none do.
+
+        Args:
+            parts: of the demand.
+            count: of machines.
+            slots: of each for the requests that wait.
+        """
+        case, queue = self._case, self.machine.rest
+        load = at_rate(case.load(), max(parts.waiting_wanted_per_s / count, _LEAST_LOAD * self._alone_per_s))
+        needed = parts.rest_wanted_per_s / count
+
+        def answered(streams: int) -> float | None:
+            mix = Mix(waited_for=load, others=queue.load(), streams=streams)
+            return _beside(self._curve, case, mix, slots + streams, self._trial, needed * _CLEARLY_LESS)
+
+        return _first_enough(answered, needed, case.most_slots - slots)
+
+
+def _first_enough(answered: Callable[[int], float | None], needed: float, most: int) -> int | None:
+    before = 0.0
+    for streams in _STREAMS:
+        rate = answered(streams) if streams <= most else None
+        if rate is None or rate < before * _GAIN:
+            return None  # more of them only take more from those that wait
+        if rate >= needed:
+            return streams
+        before = rate
+    return None

@@ -1,0 +1,132 @@
+"""A run that ends once a limit is broken for sure says of its limits what the whole run does."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from suffice.model.demand import Lengths
+from suffice.serving.curve import curve_of_points
+from suffice.serving.load import ClosedLoop, FixedLength, Load, LognormalLength, OpenArrivals
+from suffice.serving.misses import Misses
+from suffice.serving.mix import Mix, others_beside, simulate_mix
+from suffice.serving.run import Recorder
+from suffice.serving.schedulers import KvLayout, LlamaCppScheduler, Scheduler, VllmScheduler
+from suffice.serving.search import LatencyLimit, Trial, keeps_limits, run_holds
+from suffice.serving.simulate import simulate, simulate_until_missed
+from suffice.serving.summary import STEADY, WHOLE, Window
+from suffice.serving.surface import Point
+
+QUICK = settings(max_examples=60, deadline=None, derandomize=True)
+CURVE = curve_of_points(
+    [
+        Point(size=size, depth=depth, seconds=0.04 + 0.01 * size + 1e-5 * size * depth)
+        for size in (1, 8)
+        for depth in (0, 900)
+    ],
+    [
+        Point(size=size, depth=depth, seconds=0.001 * size + 1e-6 * size * depth)
+        for size in (8, 512)
+        for depth in (0, 900)
+    ],
+)
+LIMITS = st.lists(
+    st.builds(
+        LatencyLimit,
+        metric=st.sampled_from(["ttft_s", "tpot_s", "e2e_s"]),
+        seconds=st.floats(0.03, 20),
+        percent=st.sampled_from([50.0, 90.0, 95.0, 99.0]),
+    ),
+    min_size=1,
+    max_size=3,
+)
+SERVERS = st.one_of(
+    st.builds(
+        LlamaCppScheduler,
+        slots=st.integers(1, 6),
+        context_tokens=st.integers(200, 4000),
+        layout=st.sampled_from(KvLayout),
+    ),
+    st.builds(VllmScheduler, max_sequences=st.integers(1, 6), context_tokens=st.just(300), blocks=st.integers(20, 200)),
+)
+LOADS = st.builds(
+    lambda arrivals, answer, requests: Load(
+        arrivals=arrivals,
+        prompt=LognormalLength(lengths=Lengths(p50=60, p95=150)),
+        output=answer,
+        requests=requests,
+    ),
+    st.one_of(st.builds(OpenArrivals, rate_per_s=st.floats(0.02, 5)), st.builds(ClosedLoop, users=st.integers(1, 9))),
+    st.sampled_from([FixedLength(tokens=1), LognormalLength(lengths=Lengths(p50=3, p95=40))]),
+    st.integers(5, 120),
+)
+
+
+@QUICK
+@given(server=SERVERS, load=LOADS, limits=LIMITS, window=st.sampled_from([STEADY, WHOLE]), seed=st.integers(0, 3))
+def test_the_word_of_a_run_that_ends_early_is_that_of_the_whole_run(
+    server: Scheduler, load: Load, limits: list[LatencyLimit], window: Window, seed: int
+) -> None:
+    """With answers that are cut, rejected, failed and of one token, in open and closed loops, on both kinds of servers."""
+    whole = run_holds(simulate(CURVE, server, load, seed), limits, window)
+
+    assert keeps_limits(CURVE, server, load, seed, limits, window) is whole
+
+
+@pytest.mark.parametrize(("seconds", "ends"), [(0.01, True), (100.0, False)])
+def test_a_run_ends_where_its_limit_is_broken(seconds: float, *, ends: bool) -> None:
+    """And only there."""
+    server = LlamaCppScheduler(slots=2, context_tokens=4000)
+    load = Load(
+        arrivals=OpenArrivals(rate_per_s=0.5),
+        prompt=FixedLength(tokens=100),
+        output=FixedLength(tokens=20),
+        requests=100,
+    )
+    limit = LatencyLimit(metric="ttft_s", seconds=seconds)
+
+    assert (simulate_until_missed(CURVE, server, load, 0, [limit], STEADY) is None) is ends
+
+
+def test_one_miss_more_than_a_percentile_allows_breaks_it() -> None:
+    """Of 100 requests that all count P95 allows five."""
+    load = Load(
+        arrivals=OpenArrivals(rate_per_s=1.0),
+        prompt=FixedLength(tokens=10),
+        output=FixedLength(tokens=5),
+        requests=100,
+    )
+    server = LlamaCppScheduler(slots=1, context_tokens=400)
+    drawn = load.draw(0)
+    misses = Misses([LatencyLimit(metric="ttft_s", seconds=1.0)], WHOLE, drawn, server.request_tokens)
+    recorder = Recorder(drawn.prompts, drawn.outputs)  # nothing has ended, so that each one is a miss
+
+    for number in range(5):
+        misses.ended(number, recorder)
+    assert not misses.is_lost
+    misses.ended(5, recorder)
+    assert misses.is_lost
+
+
+@QUICK
+@given(rate=st.floats(0.02, 1), streams=st.integers(1, 5), seconds=st.floats(0.05, 0.5))
+def test_beside_others_too(rate: float, streams: int, seconds: float) -> None:
+    """What others get beside requests that wait is None where the whole runs do not show that the limits hold."""
+    mix, limit, trial = _mix(rate, streams), LatencyLimit(metric="tpot_s", seconds=seconds), Trial()
+    server = LlamaCppScheduler(slots=2 + streams, context_tokens=(2 + streams) * 600)
+
+    runs = [simulate_mix(CURVE, server, mix, trial.seed + number) for number in range(trial.runs)]
+    held = [run_holds(run.waited_for, [limit], trial.window) for run in runs]
+
+    assert (others_beside(CURVE, server, mix, [limit], trial) is not None) is (held.count(True) >= trial.passes_needed)
+
+
+def _mix(rate: float, streams: int) -> Mix:
+    waited = Load(
+        arrivals=OpenArrivals(rate_per_s=rate),
+        prompt=FixedLength(tokens=100),
+        output=FixedLength(tokens=20),
+        requests=90,
+    )
+    return Mix(waited_for=waited, others=waited, streams=streams)
