@@ -44,6 +44,20 @@ def _curve(record: RunRecord) -> ServiceCurve:
     return curve
 
 
+def test_passes_of_slices_off_the_line_are_left_out() -> None:
+    """A pass of two that took twice its time on bent slices is what lies between one and four, and that is said."""
+    record = _record({(1, 0): 0.05, (2, 0): 0.2, (4, 0): 0.08})
+    service = record.measurement.service
+    assert service is not None
+    bent = tuple(replace(one, largest_residual=0.06 if one.size == 2 else 0.05) for one in service.decode)
+    doubtful = replace(record, measurement=replace(record.measurement, service=replace(service, decode=bent)))
+
+    assert _curve(record).decode_s(2, 0) == pytest.approx(0.2)
+    assert _curve(doubtful).decode_s(2, 0) == pytest.approx(0.06)
+    assert [note for note in _curve(doubtful).notes if note.startswith("1 of 4 passes")]
+    assert "1 of 4 passes of the service curve are left out" in run_text(doubtful)
+
+
 def test_steps_that_keep_the_bound_are_as_measured() -> None:
     """Two and a half times what reading the cache takes: nothing is changed, nothing is said."""
     curve = _curve(_record({(1, 0): 0.05, (1, 1000): 0.075, (4, 0): 0.06, (4, 1000): 0.16}))

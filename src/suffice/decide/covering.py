@@ -31,10 +31,10 @@ class Covering(Generic[K, V]):
 
     def found(self, case: K, find: Callable[[], V | None]) -> tuple[K, V] | None:
         """The first known case that this one covers, with what was found of it, or the case itself; None: not shown to be enough."""
-        for other, known in self._enough.items():
+        for other, known in list(self._enough.items()):  # copies: another thread may add one
             if case.covers(other):
                 return other, known
-        if any(other.covers(case) for other in self._lacking):
+        if any(other.covers(case) for other in list(self._lacking)):
             return None
         found = find()
         if found is None:
@@ -65,8 +65,8 @@ class Remembered(Generic[K, V]):
         """What is known of a load, nothing at first; the load that was made first makes room for a new one."""
         known = self._by_load.get(load)
         if known is None:
-            if len(self._by_load) >= self._most:
-                del self._by_load[next(iter(self._by_load))]
+            for oldest in list(self._by_load)[: len(self._by_load) - self._most + 1]:
+                self._by_load.pop(oldest, None)
             known = self._by_load[load] = Covering()
         return known
 

@@ -239,8 +239,8 @@ def _cpu_prospects(machines: Sequence[Instance], asked: _Asked) -> tuple[Prospec
         return ()
     works = asked.works
     table = machine_table([machine_spec(machine) for machine in machines])
-    decode, prefill = (_predicted(table, len(machines), work) for work in (works.decode, works.prefill))
-    deep = None if works.deepest is None else _predicted(table, len(machines), works.deepest)
+    (prefill,) = _predicted(table, len(machines), [works.prefill])
+    decode, *deep = _predicted(table, len(machines), list(filter(None, (works.decode, works.deepest))))
     prospects = []
     for row, machine in enumerate(machines):
         seen = _seen(machine, asked)
@@ -248,7 +248,7 @@ def _cpu_prospects(machines: Sequence[Instance], asked: _Asked) -> tuple[Prospec
             depth=works.depth,
             decode=seen.decode or _quantity(decode, row),
             prefill=seen.prefill or _quantity(prefill, row),
-            deepest=_deepest(asked, seen.deepest or (None if deep is None else _quantity(deep, row))),
+            deepest=_deepest(asked, seen.deepest or (_quantity(deep[0], row) if deep else None)),
         )
         evidence = predicted_evidence(
             machine.key,
@@ -294,9 +294,12 @@ def _of_measurement(found: Measurement | None) -> Quantity | None:
     return Quantity(point=found.tokens_per_second, low=found.low, high=found.high, basis=Basis.MEASURED_ELSEWHERE)
 
 
-def _predicted(table: MachineTable, count: int, work: WorkloadSpec) -> Predicted:
-    rows = np.arange(count, dtype=np.intp)
-    return predict_rows(shipped_cpu_model(), work.phase, table, rows, work_table([work] * count))
+def _predicted(table: MachineTable, count: int, works: Sequence[WorkloadSpec]) -> list[Predicted]:
+    """Of each work, all of one phase, what is predicted of all machines."""
+    rows = np.tile(np.arange(count, dtype=np.intp), len(works))
+    found = predict_rows(shipped_cpu_model(), works[0].phase, table, rows, work_table(works).each(count))
+    parts = (np.split(values, len(works)) for values in (found.point, found.low, found.high))
+    return [Predicted(point=point, low=low, high=high) for point, low, high in zip(*parts, strict=True)]
 
 
 def _quantity(rates: Predicted, row: int) -> Quantity | None:

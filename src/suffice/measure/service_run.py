@@ -222,6 +222,6 @@ def _warnings(job: ServiceJob, record: ServiceRecord, repetitions: Mapping[PassP
         worst = max(one.largest_residual or 0.0 for one in bent)
         warnings.append(
             f"the slices' times of {len(bent)} points of the service curve do not lie on a line (one is {worst:.1%} off, "
-            f"{RESIDUAL_TOLERANCE:.0%} are allowed): what rests on them is no evidence; measure again on a quiet machine"
+            f"{RESIDUAL_TOLERANCE:.0%} are allowed): they are left out of the curve; measure again on a quiet machine"
         )
     return tuple(warnings)

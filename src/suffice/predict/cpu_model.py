@@ -6,7 +6,7 @@ machines and workloads by :func:`join`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -66,6 +66,10 @@ class WorkTable:
     cache_bytes_per_token: Floats
     threads: Floats
     stretch: Floats  # how many times as wide as usual the range is, for work unlike that which was measured
+
+    def each(self, times: int) -> WorkTable:
+        """Each work so many times, one beside the other."""
+        return WorkTable(**{field.name: np.repeat(getattr(self, field.name), times) for field in fields(self)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from suffice.model.basis import Basis
+from suffice.model.extrapolation import RESIDUAL_TOLERANCE
 from suffice.serving.curve import curve_of_points
 from suffice.serving.depth_cost import BoundedSteps, DepthBound, bounded_steps, spans_apart
 from suffice.serving.surface import Point
@@ -23,7 +24,7 @@ _LEAST_DIFFERENCE: Final = 0.03  # within which repetitions are taken for settle
 def curve_of_record(record: RunRecord) -> ServiceCurve | None:
     """The curve through the medians of the passes that were measured; None where the record holds none of a kind.
 
-    Steps do not grow less with depth than reading the cache takes, where the record knows its bytes and the bandwidth.
+    Passes of slices whose times do not lie on a line are no evidence of all layers: the curve goes through the others. Steps do not grow less with depth than reading the cache takes, where the record knows its bytes and the bandwidth.
 
     Raises:
         ValueError: a pass of no size or of no time.
@@ -46,7 +47,22 @@ def curve_notes(record: RunRecord) -> tuple[str, ...]:
     """What in the curve of a record contradicts physics or its own single stream, a sentence each; none without a curve."""
     if record.measurement.service is None:
         return ()
-    return (*_steps(record).notes, *_single_note(record))
+    return (*_bent_note(record), *_steps(record).notes, *_single_note(record))
+
+
+def _bent_note(record: RunRecord) -> tuple[str, ...]:
+    service = record.measurement.service
+    passes = () if service is None else (*service.decode, *service.prefill)
+    bent = sum(_is_bent(one) for one in passes)
+    if not bent:
+        return ()
+    left_out = f"{bent} of {len(passes)} passes of the service curve are left out"
+    why = f"since the slices' times do not lie on a line ({RESIDUAL_TOLERANCE:.0%} are allowed)"
+    return (f"{left_out}, {why}; the curve goes through the others",)
+
+
+def _is_bent(one: ServicePass) -> bool:
+    return (one.largest_residual or 0.0) > RESIDUAL_TOLERANCE
 
 
 def _steps(record: RunRecord) -> BoundedSteps:
@@ -103,4 +119,8 @@ def _single_note(record: RunRecord) -> tuple[str, ...]:
 
 
 def _points(passes: Iterable[ServicePass]) -> list[Point]:
-    return [Point(size=one.size, depth=one.depth, seconds=median(one.seconds)) for one in passes if one.seconds]
+    return [
+        Point(size=one.size, depth=one.depth, seconds=median(one.seconds))
+        for one in passes
+        if one.seconds and not _is_bent(one)
+    ]

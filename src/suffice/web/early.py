@@ -60,11 +60,6 @@ class EarlyPlan:
     machines: int
 
 
-def is_loaded(demand: Demand) -> bool:
-    """Whether users, a queue or a rate are simulated for it; one stream is arithmetic."""
-    return demand.margin_is_of_load
-
-
 def full_plan(request: PlanRequest) -> Plan:
     """The plan of a request, whatever was planned before: what screens learn from one plan is forgotten before the next."""
     with _PLANNING:
@@ -173,7 +168,7 @@ class Leaders:
             names = set(self._names)
         few = tuple(one for one in request.catalogue.instances if one.key in names)
         catalogue = replace(request.catalogue, instances=few)
-        under_load = is_loaded(request.demand)
+        under_load = request.demand.margin_is_of_load
         here = () if under_load else request.here
         early = replace(request, catalogue=catalogue, here=here, kinds=_KINDS, proven=1, exact=0)
         plan = _unless_busy(early) if under_load else make_plan(early)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from suffice.web.early import is_loaded
 from suffice.web.lanes import done
 
 if TYPE_CHECKING:
@@ -54,8 +53,8 @@ class Question:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether something is simulated for it."""
-        return is_loaded(self.demand)
+        """Whether users, a queue or a rate are simulated for it; one stream is arithmetic."""
+        return self.demand.margin_is_of_load
 
 
 @dataclass(slots=True, kw_only=True)

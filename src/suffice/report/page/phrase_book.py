@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from suffice.report.page.phrase_disturbance import DISTURBANCES
+
 ADVICE: Final = (
     (
         "Measure bandwidth and model again on a quiet machine, and check the model's facts with `suffice ceiling --model`.",
@@ -156,6 +158,7 @@ ADVICE: Final = (
 """What to do next; see :mod:`suffice.decide.advice`. Beside it what reasons of a plan's options add to how they stand."""
 
 NOTES: Final = (
+    *DISTURBANCES,
     ("simulated: llama-server", "模拟：llama-server"),
     ("simulated with a queue that is never empty: llama-server", "按队列从不为空模拟：llama-server"),
     ("a slot each", "每个用户一个槽位"),
@@ -216,37 +219,6 @@ NOTES: Final = (
     ("what the machine has is not known", "机器有多少内存未知"),
     ("no price is known to this command", "这个命令不知道价格"),
     ("a load tool's file says nothing of it", "负载工具的文件没有说明"),
-    (
-        "other processes used {n} CPUs on the {n2} that we may use (limit {n3})",
-        "其他进程在可用的 {n2} 个 CPU 上占用了 {n} 个（限值 {n3}）",
-    ),
-    (
-        "memory bandwidth was {value} before and {value2} after (limit {n}%): the memory bus is shared",
-        "内存带宽测量前为 {value}，测量后为 {value2}（限值 {n}%）：内存总线被共用",
-    ),
-    ("reading memory took up to {n} times as long as undisturbed", "读内存最多用了未受干扰时的 {n} 倍时间"),
-    ("computing took up to {n} times as long as undisturbed", "计算最多用了未受干扰时的 {n} 倍时间"),
-    (
-        "in {n} of {n2} readings between repetitions: the memory bus is shared",
-        "在两次重复之间的 {n2} 次读数中有 {n} 次如此：内存总线被共用",
-    ),
-    (
-        "in {n} of {n2} readings between repetitions: the CPU's clock was lower",
-        "在两次重复之间的 {n2} 次读数中有 {n} 次如此：CPU 频率较低",
-    ),
-    ("or its cores were shared", "或核心被共用"),
-    (
-        "measured on a busy machine: other processes used {n} CPUs on the {n2} that we may use (limit {n3})",
-        "在繁忙的机器上测量：其他进程在可用的 {n2} 个 CPU 上占用了 {n} 个（限值 {n3}）",
-    ),
-    (
-        "measured on a busy machine: computing took up to {n} times as long as undisturbed",
-        "在繁忙的机器上测量：计算最多用了未受干扰时的 {n} 倍时间",
-    ),
-    (
-        "measured on a busy machine: reading memory took up to {n} times as long as undisturbed",
-        "在繁忙的机器上测量：读内存最多用了未受干扰时的 {n} 倍时间",
-    ),
     (
         "extrapolated: slices of the model with random weights were run, not the model itself",
         "外推：运行的是随机权重的模型切片，不是模型本身",

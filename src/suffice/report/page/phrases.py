@@ -6,6 +6,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from suffice.decide.verdict import Grade
 from suffice.report.page import words_en
 from suffice.report.page.language import Language
 from suffice.report.page.model import Text, english
@@ -36,12 +37,14 @@ _HEADS: Final = {
 }
 # Of suffice.decide.wording.grade_sentence, with the note behind it.
 _GRADED: Final = re.compile(
-    rf"(?:(?P<head>Enough|Not enough|Not settled)(?: with margin (?P<margin>{_NUMBER}))?"
-    rf"|(?P<thin>Reaches the requirement, but not the margin of )(?P<factor>{_NUMBER}))"
-    rf": (?P<label>{_KINDS['label']}) (?P<untried>at least )?(?P<point>{_VALUE})"
+    rf"(?:Not settled: as measured it is (?P<weak>{'|'.join(Grade)}), "
+    rf"|(?P<head>Enough|Not enough|Not settled)(?: with margin (?P<margin>{_NUMBER}))?: "
+    rf"|(?P<thin>Reaches the requirement, but not the margin of )(?P<factor>{_NUMBER}): )"
+    rf"(?P<label>{_KINDS['label']}) (?P<untried>at least )?(?P<point>{_VALUE})"
     r" \((?:(?P<range>[^()]+), )?(?P<basis>measured elsewhere|[a-z]+)\)"
     rf" against (?P<sense>at least|at most) (?P<required>{_VALUE})"
-    rf"(?:, headroom (?P<least>at least )?(?P<headroom>{_NUMBER})(?: \((?P<low>{_NUMBER}) at the low end\))?)?\."
+    rf"(?:, headroom (?P<least>at least )?(?P<headroom>{_NUMBER})(?: \((?P<low>{_NUMBER}) at the low end\))?)?"
+    r"(?(weak), but that is only a lower bound)\."
     r"(?: \((?P<note>[^()]+)\.\))?(?= |$)"
 )
 _RANGES: Final = {
@@ -51,6 +54,9 @@ _RANGES: Final = {
     "range.untried_low": re.compile(rf"at least (?P<low>{_VALUE}) at the low end, more was not tried"),
     "range.untried": re.compile("more was not tried"),
 }
+# Of suffice.decide.verdict.
+_BUSY_SO: Final = {"the speeds are lower bounds": "bounds", "a quiet machine may give another answer": "open"}
+_BUSY: Final = re.compile(rf"Measured on a busy machine \((?P<why>.+?)\): (?P<so>{'|'.join(_BUSY_SO)})\.(?= |$)")
 _PLACEHOLDER: Final = re.compile(r"\{([a-z]+)(\d?)\}")
 _REST: Final = "{rest}"
 _GREEDY: Final = "(?P<rest>.+)"
@@ -80,9 +86,11 @@ def told_reason(text: str, words: Words) -> str | None:
     if words.language is Language.EN or len(line) > _LONGEST_CHARACTERS:
         return None
     while line:
-        graded = _GRADED.match(line)
+        graded, busy = _GRADED.match(line), _BUSY.match(line)
         if graded is not None:
             said, rest = _graded(graded, words), line[graded.end() :]
+        elif busy is not None:
+            said, rest = _busy(busy, words), line[busy.end() :]
         else:
             sentence, _, rest = line.partition(". ")
             said = translated(f"{sentence.removesuffix('.')}.", words)
@@ -91,6 +99,12 @@ def told_reason(text: str, words: Words) -> str | None:
         parts.append(said)
         line = rest.strip()
     return words.sentences(parts)
+
+
+def _busy(found: re.Match[str], words: Words) -> str | None:
+    """That the machine was busy, why, and what follows."""
+    why = _joined(found["why"], "notes", words)
+    return None if why is None else words(f"why.busy.{_BUSY_SO[found['so']]}", why=why)
 
 
 def _graded(found: re.Match[str], words: Words) -> str | None:
@@ -108,7 +122,8 @@ def _graded(found: re.Match[str], words: Words) -> str | None:
             words("why.headroom", headroom=over) if low is None else words("why.headroom.low", headroom=over, low=low)
         )
     said = words(
-        f"why.{_HEADS[found['head'] or found['thin']]}",
+        "why.weakened" if found["weak"] else f"why.{_HEADS[found['head'] or found['thin']]}",
+        grade=words.grade(Grade(found["weak"] or Grade.OPEN)),
         margin="" if margin is None else words("why.margin", factor=margin),
         factor=found["factor"] or "",
         told=words("why.known", what=what, available=available),

@@ -136,6 +136,8 @@ TEXTS: Final = MappingProxyType(
         "why.headroom.least": "at least {headroom}",
         "why.contradiction": "The evidence contradicts itself.",
         "why.busy": "Measured on a busy machine: the speeds are lower bounds.",
+        "why.busy.bounds": "Measured on a busy machine ({why}): the speeds are lower bounds.",
+        "why.busy.open": "Measured on a busy machine ({why}): a quiet machine may give another answer.",
         "why.busy.unknown": "Whether the machine was busy is not known.",
         "why.undisturbed.same": "Undisturbed the verdict is the same.",
         "why.undisturbed.counts": "The machine was disturbed while it was measured; its undisturbed speed gives the same verdict.",

@@ -149,6 +149,8 @@ TEXTS: Final = MappingProxyType(
         "why.headroom.least": "至少 {headroom}",
         "why.contradiction": "证据自相矛盾。",
         "why.busy": "测量时机器繁忙：速度是下限。",
+        "why.busy.bounds": "测量时机器繁忙（{why}）：速度是下限。",
+        "why.busy.open": "测量时机器繁忙（{why}）：空闲的机器可能给出不同的结果。",
         "why.busy.unknown": "测量时机器是否繁忙未知。",
         "why.undisturbed.same": "没有干扰时结论相同。",
         "why.undisturbed.counts": "测量时机器受到干扰；按未受干扰时的速度，结论相同。",
