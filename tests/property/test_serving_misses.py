@@ -1,4 +1,4 @@
-"""A run that ends once a limit is broken for sure says of its limits what the whole run does."""
+"""A run that ends once it is certain whether its limits are kept says of them what the whole run does."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from suffice.serving.curve import curve_of_points
 from suffice.serving.load import ClosedLoop, FixedLength, Load, LognormalLength, OpenArrivals
 from suffice.serving.misses import Misses
 from suffice.serving.mix import Mix, others_beside, simulate_mix
-from suffice.serving.run import Recorder
+from suffice.serving.run import Recorder, SimulatedRun
 from suffice.serving.schedulers import KvLayout, LlamaCppScheduler, Scheduler, VllmScheduler
 from suffice.serving.search import LatencyLimit, Trial, keeps_limits, run_holds
-from suffice.serving.simulate import simulate, simulate_until_missed
+from suffice.serving.simulate import simulate, simulate_until_certain
 from suffice.serving.summary import STEADY, WHOLE, Window
 from suffice.serving.surface import Point
 
@@ -74,9 +74,9 @@ def test_the_word_of_a_run_that_ends_early_is_that_of_the_whole_run(
     assert keeps_limits(CURVE, server, load, seed, limits, window) is whole
 
 
-@pytest.mark.parametrize(("seconds", "ends"), [(0.01, True), (100.0, False)])
-def test_a_run_ends_where_its_limit_is_broken(seconds: float, *, ends: bool) -> None:
-    """And only there."""
+@pytest.mark.parametrize(("seconds", "said"), [(0.01, False), (100.0, True)])
+def test_a_run_ends_where_its_limit_is_broken_or_kept_for_sure(seconds: float, *, said: bool) -> None:
+    """Without its end."""
     server = LlamaCppScheduler(slots=2, context_tokens=4000)
     load = Load(
         arrivals=OpenArrivals(rate_per_s=0.5),
@@ -86,7 +86,21 @@ def test_a_run_ends_where_its_limit_is_broken(seconds: float, *, ends: bool) -> 
     )
     limit = LatencyLimit(metric="ttft_s", seconds=seconds)
 
-    assert (simulate_until_missed(CURVE, server, load, 0, [limit], STEADY) is None) is ends
+    assert simulate_until_certain(CURVE, server, load, 0, [limit], STEADY) is said
+
+
+def test_answers_of_one_token_leave_the_time_per_token_to_the_end() -> None:
+    """They are no attempts, so that how many count is known at the end alone."""
+    server = LlamaCppScheduler(slots=2, context_tokens=4000)
+    load = Load(
+        arrivals=OpenArrivals(rate_per_s=0.5),
+        prompt=FixedLength(tokens=100),
+        output=LognormalLength(lengths=Lengths(p50=3, p95=9)),
+        requests=300,
+    )
+    limit = LatencyLimit(metric="tpot_s", seconds=100.0)
+
+    assert isinstance(simulate_until_certain(CURVE, server, load, 0, [limit], STEADY), SimulatedRun)
 
 
 def test_one_miss_more_than_a_percentile_allows_breaks_it() -> None:
@@ -104,9 +118,9 @@ def test_one_miss_more_than_a_percentile_allows_breaks_it() -> None:
 
     for number in range(5):
         misses.ended(number, recorder)
-    assert not misses.is_lost
+    assert misses.kept is None
     misses.ended(5, recorder)
-    assert misses.is_lost
+    assert misses.kept is False
 
 
 @QUICK

@@ -53,9 +53,9 @@ class Engine:
         self._preemptions = 0
 
     def run(self) -> SimulatedRun:
-        """Serve all requests; or, where misses are counted, until a limit is broken for sure."""
+        """Serve all requests; or, where misses are counted, until it is certain whether the limits are kept."""
         source, misses = self._source, self._misses
-        while misses is None or not misses.is_lost:
+        while misses is None or misses.kept is None:
             while source.next_s <= self._now:
                 number = source.take()
                 if number is not None:

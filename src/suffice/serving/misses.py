@@ -1,4 +1,4 @@
-"""Requests that miss a limit, counted while a run goes on: it need not go on once it cannot keep the limit any more."""
+"""Whether a run keeps its limits, counted while it goes on: it need not go on once that is certain."""
 
 from __future__ import annotations
 
@@ -16,28 +16,37 @@ if TYPE_CHECKING:
 
 
 class Misses:
-    """How many misses the limits of a run have left.
+    """How many misses the limits of a run have left, and how many requests must still keep them.
 
     Of n attempts the percentile p allows ``n - ceil(n p)`` misses, and more of more attempts. So what all requests that count would allow is
-    never less than what the attempts among them do, and one miss beyond it breaks the limit, whatever becomes of the other requests.
+    never less than what the attempts among them do, and one miss beyond it breaks the limit, whatever becomes of the other requests. Where all
+    of them are attempts, ``ceil(n p)`` that kept it keep the limit.
 
     Attributes:
-        is_lost: a limit cannot be kept any more.
+        kept: whether the limits are kept; None: that is not certain yet.
     """
 
-    __slots__ = ("_end", "_left", "_limits", "_start", "is_lost")
+    __slots__ = ("_end", "_left", "_limits", "_needed", "_start", "kept")
 
     def __init__(self, limits: Sequence[LatencyLimit], window: Window, drawn: DrawnLoad, request_tokens: int) -> None:
-        self.is_lost = False
+        self.kept: bool | None = None
         places = window.places(len(drawn.prompts))
         self._start, self._end = places.start, places.stop
         count = self._end - self._start
         # Too few attempts neither keep a limit nor break it; an answer of one token is no attempt at a time per token.
         lengths = zip(drawn.outputs[places], drawn.prompts[places], strict=True)
         longer = sum(min(output, request_tokens - prompt) > 1 for output, prompt in lengths)
-        attempts = {"tpot_s": longer}
-        self._limits = [limit for limit in limits if attempts.get(limit.metric, count) >= least_samples(limit.percent)]
-        self._left = [count - rank_of(count, limit.percent) for limit in self._limits]
+        attempts = [longer if limit.metric == "tpot_s" else count for limit in limits]
+        known = list(zip(limits, attempts, strict=True))
+        self._limits = [limit for limit, least in known if least >= least_samples(limit.percent)]
+        ranks = [rank_of(count, limit.percent) for limit in self._limits]
+        self._left = [count - rank for rank in ranks]
+        all_are_attempts = len(self._limits) == len(limits) and min(attempts, default=count) == count
+        self._needed: list[int] | None = ranks if ranks and all_are_attempts else None
+
+    def goes_on(self) -> None:
+        """The run is wanted to its end where it keeps the limits."""
+        self._needed = None
 
     def ended(self, number: int, recorder: Recorder) -> None:
         """A request has its last token, or failed: then it has no time of an end, and misses every limit."""
@@ -47,11 +56,17 @@ class Misses:
         """The same of a request that is the ``place``-th of those that limits are for."""
         if not self._start <= place < self._end:
             return
-        finish_s = recorder.finish_s[number]
+        finish_s, needed = recorder.finish_s[number], self._needed
         for index, limit in enumerate(self._limits):
             if not self._keeps(limit, number, recorder, finish_s):
                 self._left[index] -= 1
-                self.is_lost |= self._left[index] < 0
+                if self._left[index] < 0:
+                    self.kept = False
+                    return
+            elif needed is not None:
+                needed[index] -= 1
+        if needed is not None and max(needed) <= 0:
+            self.kept = True
 
     @staticmethod
     def _keeps(limit: LatencyLimit, number: int, recorder: Recorder, finish_s: float) -> bool:

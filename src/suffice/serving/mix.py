@@ -164,6 +164,7 @@ class _WaitedMisses(Misses):
     ) -> None:
         super().__init__(limits, window, waited_for, request_tokens)
         self._source = source
+        self.goes_on()  # for what the others get
 
     def ended(self, number: int, recorder: Recorder) -> None:
         """The others miss nothing."""
@@ -195,7 +196,7 @@ class _MixedEngine(SlotsEngine):
     def run_both(self) -> MixedRun | None:
         """Serve until the last request that somebody waits for is answered; None once they cannot keep a limit any more."""
         run = self.run()
-        if self._waited_misses.is_lost:
+        if self._waited_misses.kept is False:
             return None
         is_other = np.array(self._mixed.is_other, dtype=np.bool_)
         return MixedRun(waited_for=_those(run, ~is_other), others=_those(run, is_other))

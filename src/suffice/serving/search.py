@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from suffice.serving.simulate import simulate, simulate_until_missed
+from suffice.serving.simulate import simulate, simulate_until_certain
 from suffice.serving.summary import STEADY, Window, estimate_over, latency_of, least_samples, run_percentiles
 
 if TYPE_CHECKING:
@@ -137,9 +137,9 @@ def least_runs(confidence: float) -> int:
 def keeps_limits(
     curve: ServiceCurve, scheduler: Scheduler, load: Load, seed: int, limits: Sequence[LatencyLimit], window: Window
 ) -> bool | None:
-    """:func:`run_holds` of one simulated run, which ends as soon as it cannot hold them any more."""
-    run = simulate_until_missed(curve, scheduler, load, seed, limits, window)
-    return False if run is None else run_holds(run, limits, window)
+    """:func:`run_holds` of one simulated run, which ends as soon as that is certain."""
+    run = simulate_until_certain(curve, scheduler, load, seed, limits, window)
+    return run if isinstance(run, bool) else run_holds(run, limits, window)
 
 
 def run_holds(run: SimulatedRun, limits: Sequence[LatencyLimit], window: Window) -> bool | None:

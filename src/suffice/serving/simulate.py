@@ -26,14 +26,14 @@ def simulate(curve: ServiceCurve, scheduler: Scheduler, load: Load, seed: int = 
     return _engine(curve, scheduler, load.draw(seed)).run()
 
 
-def simulate_until_missed(
+def simulate_until_certain(
     curve: ServiceCurve, scheduler: Scheduler, load: Load, seed: int, limits: Sequence[LatencyLimit], window: Window
-) -> SimulatedRun | None:
-    """The same run; None as soon as so many requests have missed a limit that it cannot be kept any more."""
+) -> SimulatedRun | bool:
+    """Whether that run keeps the limits, as soon as this is certain; the run itself where its end is needed for it."""
     drawn = load.draw(seed)
     misses = Misses(limits, window, drawn, scheduler.request_tokens)
     run = _engine(curve, scheduler, drawn, misses).run()
-    return None if misses.is_lost else run
+    return run if misses.kept is None else misses.kept
 
 
 def _engine(curve: ServiceCurve, scheduler: Scheduler, drawn: DrawnLoad, misses: Misses | None = None) -> Engine:
