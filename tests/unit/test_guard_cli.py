@@ -121,6 +121,16 @@ def test_floors_and_ceilings(
     assert words in result.out
 
 
+def test_what_has_to_be_said_of_a_record_is_said(run: Callable[..., Result], tmp_path: Path) -> None:
+    """On stderr, under the name of its file, beside the judgement."""
+    saved(tmp_path / "run.json", warnings=("the prompt was shortened",), complete=False)
+
+    said = run("guard", "run.json", "--floor", "decode=1")
+
+    assert "run.json: the prompt was shortened" in said.err
+    assert "run.json: the run was not finished" in said.err
+
+
 def test_a_missing_memory_is_inconclusive(run: Callable[..., Result], tmp_path: Path) -> None:
     """A record without a peak says nothing of memory; --strict makes that a failure."""
     path = saved(tmp_path / "run.json", peak_rss_bytes=None)

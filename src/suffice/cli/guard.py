@@ -227,10 +227,13 @@ def _judged(run: Path, asked: Asked, again: list[str] | None, folder: Path | Non
     """The result of a run, and the record that it is of; a failure is confirmed by one rerun where a command for it was given."""
     from suffice.cli.guard_asked import run_command
     from suffice.cli.guard_judge import judge
+    from suffice.cli.output import warn
+    from suffice.cli.runs import warnings_of
     from suffice.decide.guard import Outcome, confirmed
     from suffice.loaders.any_record import load_any_record
 
     record = load_any_record(run)
+    warn(warnings_of(run, record))
     if asked.baseline is not None and record.created_at is not None and record == asked.baseline[1]:
         raise UsageError(f"{run} is the baseline itself, which shows nothing; give a run that was made after it")
     result = judge(record, run.name, asked)

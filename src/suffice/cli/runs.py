@@ -36,11 +36,14 @@ class GivenRuns:
 
     def warnings(self) -> list[str]:
         """What has to be said of the records."""
-        found: list[str] = []
-        for path, record in zip(self.paths, self.records, strict=True):
-            found += [f"{path.name}: {warning}" for warning in record.warnings]
-            found += [] if record.complete else [f"{path.name}: the run was not finished; what it holds is used"]
-        return found
+        pairs = zip(self.paths, self.records, strict=True)
+        return [warning for path, record in pairs for warning in warnings_of(path, record)]
+
+
+def warnings_of(path: Path, record: RunRecord) -> list[str]:
+    """What has to be said of a record, under the name of its file."""
+    found = [f"{path.name}: {warning}" for warning in record.warnings]
+    return found if record.complete else [*found, f"{path.name}: the run was not finished; what it holds is used"]
 
 
 def read_runs(demand: Demand, files: Sequence[Path], kinds: Sequence[ServerKind]) -> GivenRuns:
