@@ -5,6 +5,7 @@ A plan asks this of dozens of machines, most of which are at least as fast, or a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -34,51 +35,69 @@ _LEAST_LOAD: Final = (
     0.1  # of what a machine answers one by one: a smaller load is simulated as this one, which is never easier
 )
 _CLEARLY_LESS: Final = 0.9  # of what is needed: one run shows it
+_PAIR: Final = 2.0
 _KNOWN_LOADS: Final = 200  # by their slots, limits and lengths
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A rate of requests on a curve whose passes take so long."""
+class Passes:
+    """A curve as numbers that are compared with those of another one of the same form.
 
-    pass_s: tuple[float, ...]
+    Attributes:
+        form: what the numbers are of.
+        seconds: of passes, or of their parts: with none of them larger no pass takes longer.
+    """
+
+    form: tuple[object, ...]
+    seconds: tuple[float, ...]
+
+    def as_fast_as(self, other: Passes) -> bool:
+        """Whether no pass takes longer than the other curve's; not where their forms differ, which tells nothing."""
+        if self.form != other.form:
+            return False
+        return all(own <= others for own, others in zip(self.seconds, other.seconds, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A rate of requests on a curve."""
+
+    passes: Passes
     rate_per_s: float
 
     def covers(self, other: _Asked) -> bool:
-        if self.rate_per_s > other.rate_per_s:
-            return False
-        return all(own <= others for own, others in zip(self.pass_s, other.pass_s, strict=True))
+        return self.rate_per_s <= other.rate_per_s and self.passes.as_fast_as(other.passes)
 
 
 _KNOWN: Final = Remembered[_Asked, bool](most=_KNOWN_LOADS)
 
 
-@dataclass(frozen=True, slots=True)
-class _Passes:
-    """A curve as numbers that are compared with those of another one of the same form: it is as fast where none of them is larger."""
-
-    form: tuple[object, ...]
-    seconds: tuple[float, ...]
-
-
-def _passes_of(curve: ServiceCurve, *, gains_by_batches: bool) -> _Passes:
+def passes_of(curve: ServiceCurve) -> Passes:
+    """The numbers of a curve; one that is neither measured nor computed is compared with itself alone."""
     if curve.physics is not None:
         return _passes_of_physics(curve.physics)
     decode, prefill = curve.decode, curve.prefill
     if not isinstance(decode, MeasuredSurface) or not isinstance(prefill, MeasuredSurface):
-        return _Passes((curve,), ())
-    # Without a gain by batches rows beyond two sequences are in proportion, up to as many as the machine has room for.
-    rows = len(decode.sizes) if gains_by_batches else min(2, len(decode.sizes))
-    form = (decode.sizes[:rows], decode.depths, prefill.sizes, prefill.depths)
-    steps = (second for row in decode.seconds[:rows] for second in row)
-    return _Passes(form, (*steps, *(second for row in prefill.seconds for second in row)))
+        return Passes((curve,), ())
+    rows = [(size, row) for size, row in zip(decode.sizes, decode.seconds, strict=True) if not _follows(decode, size)]
+    form = (tuple(size for size, _ in rows), decode.depths, prefill.sizes, prefill.depths)
+    steps = (second for _, row in rows for second in row)
+    return Passes(form, (*steps, *(second for row in prefill.seconds for second in row)))
 
 
-def _passes_of_physics(work: PassPhysics) -> _Passes:
+def _follows(decode: MeasuredSurface, size: float) -> bool:
+    """Whether a row is in proportion to that of two sequences, as all are without a gain by batches: up to how many the machine has room for tells nothing."""
+    if size <= _PAIR or _PAIR not in decode.sizes:
+        return False
+    pair, own = (decode.seconds[decode.sizes.index(one)] for one in (_PAIR, size))
+    return all(math.isclose(second, twice * size / _PAIR) for second, twice in zip(own, pair, strict=True))
+
+
+def _passes_of_physics(work: PassPhysics) -> Passes:
     per_byte_s = 1 / work.bandwidth_bytes_per_s
     moved = (work.weight_bytes, work.expert_bytes, work.kv_bytes_per_token)
     computed = (work.compute_s(work.flop_per_token), work.compute_s(work.attention_flop))
-    return _Passes(("physics",), (*(size * per_byte_s for size in moved), *computed, work.fixed_s, work.expert_share))
+    return Passes(("physics",), (*(size * per_byte_s for size in moved), *computed, work.fixed_s, work.expert_share))
 
 
 @lru_cache(maxsize=KNOWN)
@@ -106,7 +125,7 @@ class Server:
         # The name tells nothing of its steps: the same accelerator is rented in several places.
         self.machine, self._curve, self._trial = machine, replace(curve, name=""), trial
         self._case = machine.waiting
-        self._passes = _passes_of(curve, gains_by_batches=gains_by_batches)
+        self._passes = passes_of(curve)
         self._alone_per_s = self._full(1)
         full_per_s = self._full(min(_FULL_SLOTS, self._case.most_slots)) if gains_by_batches else 0.0
         self.saturated_per_s = max(self._alone_per_s, full_per_s)
@@ -132,7 +151,7 @@ class Server:
     def _holds(self, slots: int, rate_per_s: float, trial: Trial) -> bool:
         case, passes = self._case, self._passes
         known = _KNOWN.of((replace(case, most_slots=1), slots, trial, passes.form))
-        asked = _Asked(passes.seconds, rate_per_s)
+        asked = _Asked(passes, rate_per_s)
         return known.found(asked, lambda: _holds(self._curve, case, slots, rate_per_s, trial) or None) is not None
 
     def holds(self, slots: int, rate_per_s: float) -> bool:
