@@ -219,6 +219,8 @@ class SlotsEngine(Engine):
             step_s = self._mixed_s([Part(0, chunk, done)], 0) if self._shared else read_s(times, own, chunk, done)
             seconds, steps, token_seconds = seconds + step_s, steps + 1, token_seconds + (done + chunk / 2) * step_s
             done, largest = done + chunk, max(largest, min(chunk, own))
+        if largest == 1 and not self._shared:  # a pass over one token is a decode step
+            largest = 0
         self._reads[prompt] = Read(seconds, steps, token_seconds, largest)
         return self._reads[prompt]
 
