@@ -80,5 +80,6 @@ def test_jumps_change_nothing(  # one for each thing that is drawn
     for name in ("arrival_s", "start_s", "first_token_s", "finish_s"):
         np.testing.assert_allclose(getattr(run, name), getattr(slow, name), rtol=1e-9, atol=1e-9, err_msg=name)
     assert run.outcome.tolist() == slow.outcome.tolist()
+    assert (run.reached.batch, run.reached.depth) == (slow.reached.batch, slow.reached.depth)
     assert (run.steps, run.most_cached_tokens) == (slow.steps, slow.most_cached_tokens)
     np.testing.assert_allclose(run.cached_token_seconds, slow.cached_token_seconds, rtol=1e-7)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -108,17 +106,13 @@ def test_limits_decide_how_many_others_there_are() -> None:
 
 
 def test_a_first_run_that_answers_too_few_is_the_last() -> None:
-    """Its rate is returned; where it breaks a limit as well there is none."""
+    """Its rate is returned although the limits fail."""
     mix = Mix(waited_for=waiting(), others=REST, streams=10)
     curve = flat_curve(more_s=0.01)
-    loose = replace(TPOT, seconds=10 * TPOT.seconds)
 
-    found, broken = (
-        others_beside(curve, server(14), mix, [limit], Trial(), least_per_s=100.0) for limit in (loose, TPOT)
-    )
+    found = others_beside(curve, server(14), mix, [TPOT], Trial(), least_per_s=100.0)
 
     assert found == simulate_mix(curve, server(14), mix).others_per_s(STEADY)
-    assert broken is None
 
 
 def test_prompts_that_do_not_fit_are_rejected_and_answers_are_cut() -> None:

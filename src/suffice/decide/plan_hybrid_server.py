@@ -1,21 +1,15 @@
-"""One machine of a hybrid or of its baseline on one curve: what it holds, what it answers when it never rests, and what beside others.
-
-A plan asks this of dozens of machines, most of which are at least as fast, or at most as fast, as one that was simulated already.
-"""
+"""One machine of a hybrid or of its baseline on one curve: what it holds, what it answers when it never rests, and what beside others."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from suffice.decide.covering import Remembered
 from suffice.decide.service_rate import KNOWN
 from suffice.serving.capacity import Proof, at_rate, holds, saturated_rate
 from suffice.serving.mix import Mix, others_beside
 from suffice.serving.search import Trial
-from suffice.serving.surface import MeasuredSurface
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +17,6 @@ if TYPE_CHECKING:
     from suffice.decide.plan_hybrid_parts import Parts, Rented
     from suffice.decide.service_load import ServedCase
     from suffice.serving.curve import ServiceCurve
-    from suffice.serving.surface import PassPhysics
 
 _SLOTS: Final = (1, 2, 4, 8, 16, 32)  # for requests that wait
 _FULL_SLOTS: Final = 16  # at which a server that never rests is looked at
@@ -35,69 +28,6 @@ _LEAST_LOAD: Final = (
     0.1  # of what a machine answers one by one: a smaller load is simulated as this one, which is never easier
 )
 _CLEARLY_LESS: Final = 0.9  # of what is needed: one run shows it
-_PAIR: Final = 2.0
-_KNOWN_LOADS: Final = 200  # by their slots, limits and lengths
-
-
-@dataclass(frozen=True, slots=True)
-class Passes:
-    """A curve as numbers that are compared with those of another one of the same form.
-
-    Attributes:
-        form: what the numbers are of.
-        seconds: of passes, or of their parts: with none of them larger no pass takes longer.
-    """
-
-    form: tuple[object, ...]
-    seconds: tuple[float, ...]
-
-    def as_fast_as(self, other: Passes) -> bool:
-        """Whether no pass takes longer than the other curve's; not where their forms differ, which tells nothing."""
-        if self.form != other.form:
-            return False
-        return all(own <= others for own, others in zip(self.seconds, other.seconds, strict=True))
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A rate of requests on a curve."""
-
-    passes: Passes
-    rate_per_s: float
-
-    def covers(self, other: _Asked) -> bool:
-        return self.rate_per_s <= other.rate_per_s and self.passes.as_fast_as(other.passes)
-
-
-_KNOWN: Final = Remembered[_Asked, bool](most=_KNOWN_LOADS)
-
-
-def passes_of(curve: ServiceCurve) -> Passes:
-    """The numbers of a curve; one that is neither measured nor computed is compared with itself alone."""
-    if curve.physics is not None:
-        return _passes_of_physics(curve.physics)
-    decode, prefill = curve.decode, curve.prefill
-    if not isinstance(decode, MeasuredSurface) or not isinstance(prefill, MeasuredSurface):
-        return Passes((curve,), ())
-    rows = [(size, row) for size, row in zip(decode.sizes, decode.seconds, strict=True) if not _follows(decode, size)]
-    form = (tuple(size for size, _ in rows), decode.depths, prefill.sizes, prefill.depths)
-    steps = (second for _, row in rows for second in row)
-    return Passes(form, (*steps, *(second for row in prefill.seconds for second in row)))
-
-
-def _follows(decode: MeasuredSurface, size: float) -> bool:
-    """Whether a row is in proportion to that of two sequences, as all are without a gain by batches: up to how many the machine has room for tells nothing."""
-    if size <= _PAIR or _PAIR not in decode.sizes:
-        return False
-    pair, own = (decode.seconds[decode.sizes.index(one)] for one in (_PAIR, size))
-    return all(math.isclose(second, twice * size / _PAIR) for second, twice in zip(own, pair, strict=True))
-
-
-def _passes_of_physics(work: PassPhysics) -> Passes:
-    per_byte_s = 1 / work.bandwidth_bytes_per_s
-    moved = (work.weight_bytes, work.expert_bytes, work.kv_bytes_per_token)
-    computed = (work.compute_s(work.flop_per_token), work.compute_s(work.attention_flop))
-    return Passes(("physics",), (*(size * per_byte_s for size in moved), *computed, work.fixed_s, work.expert_share))
 
 
 @lru_cache(maxsize=KNOWN)
@@ -121,24 +51,22 @@ def _beside(  # all that decides is the key
 class Server:
     """One machine on one curve, with what was found out of it."""
 
-    def __init__(self, machine: Rented, curve: ServiceCurve, trial: Trial, *, gains_by_batches: bool) -> None:
+    def __init__(self, machine: Rented, curve: ServiceCurve, trial: Trial) -> None:
         # The name tells nothing of its steps: the same accelerator is rented in several places.
         self.machine, self._curve, self._trial = machine, replace(curve, name=""), trial
         self._case = machine.waiting
-        self._passes = passes_of(curve)
         self._alone_per_s = self._full(1)
-        full_per_s = self._full(min(_FULL_SLOTS, self._case.most_slots)) if gains_by_batches else 0.0
-        self.saturated_per_s = max(self._alone_per_s, full_per_s)
+        self.saturated_per_s = max(self._alone_per_s, self._full(min(_FULL_SLOTS, self._case.most_slots)))
 
     @classmethod
     def at_slow_end(cls, machine: Rented, curve: ServiceCurve) -> Server:
-        """Where a step of several sequences takes as long as one after the other, so that a full server answers no more than one stream."""
-        return cls(machine, curve, Trial(), gains_by_batches=False)
+        """What is shown: steps of several sequences gain nothing, but prompts of equal length may share a pass."""
+        return cls(machine, curve, Trial())
 
     @classmethod
     def at_roofline(cls, machine: Rented, curve: ServiceCurve) -> Server:
         """What is likely, each looked at in one run."""
-        return cls(machine, curve, _ONE_RUN, gains_by_batches=True)
+        return cls(machine, curve, _ONE_RUN)
 
     def _full(self, slots: int) -> float:
         return _full_per_s(self._curve, self._case, slots)
@@ -146,17 +74,11 @@ class Server:
     @property
     def may_hold(self) -> bool:
         """Whether a run at a load at which nobody meets anybody keeps the limits; where it does not, no load holds them."""
-        return self._holds(1, _IDLE_SHARE * self._alone_per_s, _ONE_RUN)
-
-    def _holds(self, slots: int, rate_per_s: float, trial: Trial) -> bool:
-        case, passes = self._case, self._passes
-        known = _KNOWN.of((replace(case, most_slots=1), slots, trial, passes.form))
-        asked = _Asked(passes, rate_per_s)
-        return known.found(asked, lambda: _holds(self._curve, case, slots, rate_per_s, trial) or None) is not None
+        return _holds(self._curve, self._case, 1, _IDLE_SHARE * self._alone_per_s, _ONE_RUN)
 
     def holds(self, slots: int, rate_per_s: float) -> bool:
         """Whether they hold at a rate with so many slots."""
-        return self._holds(slots, rate_per_s, self._trial)
+        return _holds(self._curve, self._case, slots, rate_per_s, self._trial)
 
     def slots_for(self, rate_per_s: float) -> int | None:
         """The fewest slots with which they hold; None: none that were tried."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _Z95 = 1.6448536269514722  # standard normal quantile of 0.95
 _KNOWN_DRAWS = 64
+_MOST_KNOWN_REQUESTS = 10_000  # of a draw that is kept
 _LONGEST = float(TERA)  # tokens of a draw: far beyond any context, and a whole number that fits into 64 bits
 
 
@@ -113,7 +114,7 @@ class OpenArrivals:
             case ArrivalKind.CONSTANT:
                 return np.arange(count, dtype=np.float64) / self.rate_per_s
             case ArrivalKind.POISSON:
-                gaps = _exponentials(count, seed)
+                gaps = _gaps(count, seed)
             case ArrivalKind.GAMMA:
                 gaps = _stream(seed, _TIMES).gamma(self.cv**-2, self.cv**2, count)
         times: Seconds = np.cumsum(gaps) / self.rate_per_s
@@ -177,9 +178,10 @@ class Load:
 
     def draw(self, seed: int) -> DrawnLoad:
         """One realisation. Times, prompts and answers have streams of their own: a change of one leaves the others."""
-        prompts, outputs = _lengths(self.prompt, self.output, self.requests, seed)
+        lengths = _lengths if self.requests <= _MOST_KNOWN_REQUESTS else _lengths.__wrapped__
+        prompts, outputs = lengths(self.prompt, self.output, self.requests, seed)
         if isinstance(self.arrivals, ClosedLoop):
-            pauses = _exponentials(self.requests, seed) * self.arrivals.think_s + self.arrivals.turnaround_s
+            pauses = _gaps(self.requests, seed) * self.arrivals.think_s + self.arrivals.turnaround_s
             return DrawnLoad(
                 prompts=list(prompts), outputs=list(outputs), users=self.arrivals.users, pauses_s=pauses.tolist()
             )
@@ -201,6 +203,10 @@ def _lengths(prompt: LengthModel, output: LengthModel, count: int, seed: int) ->
     """Prompts and answers; a search asks for the same ones at dozens of rates."""
     prompts = prompt.draw(_stream(seed, _PROMPTS), count)
     return prompts.tolist(), output.draw(_stream(seed, _OUTPUTS), count).tolist()
+
+
+def _gaps(count: int, seed: int) -> Seconds:
+    return (_exponentials if count <= _MOST_KNOWN_REQUESTS else _exponentials.__wrapped__)(count, seed)
 
 
 @lru_cache(maxsize=_KNOWN_DRAWS)

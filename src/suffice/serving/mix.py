@@ -242,11 +242,13 @@ def others_beside(
         mix: of both.
         limits: on those that somebody waits for.
         trial: how to test.
-        least_per_s: a first run that answers fewer of the others, and breaks no limit for sure, is the last one: its rate is returned.
+        least_per_s: a first run that answers fewer of the others is the last one, whatever the limits: its rate is returned.
     """
     rates: list[float] = []
     for number in range(trial.runs):
-        run = _MixedEngine(curve, scheduler, mix, trial.seed + number, limits, trial.window).run_both()
+        # What the first run gives the others has to be known, whatever the limits.
+        counted = () if number == 0 and least_per_s > 0 else limits
+        run = _MixedEngine(curve, scheduler, mix, trial.seed + number, counted, trial.window).run_both()
         rate = 0.0 if run is None else run.others_per_s(trial.window)
         if number == 0 and run is not None and rate < least_per_s:
             return rate
