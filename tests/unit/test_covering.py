@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from suffice.decide.covering import Covering, Remembered, forget
+from suffice.decide.covering import Covering
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,3 @@ def test_a_faster_one_is_enough_and_a_slower_one_is_not_without_a_look() -> None
     assert looked_at == [6.0, 4.0, 5.0]
     enough = (Fast(6.0), "6 is enough")
     assert answers == [enough, None, enough, None, (Fast(5.0), "5 is enough")]
-
-
-def test_loads_are_known_apart_and_forgotten_together() -> None:
-    """The one that was made first makes room."""
-    store, looked_at = Remembered[Fast, str](most=2), list[float]()
-    for load in ("a", "b", "a", "c", "b", "a"):
-        found(store.of(load), 6.0, 5.0, looked_at)
-    assert len(looked_at) == 4
-
-    forget()
-    found(store.of("a"), 6.0, 5.0, looked_at)
-    assert len(looked_at) == 5

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Sequence
 
 
 class Case(Protocol):
@@ -22,7 +22,7 @@ V = TypeVar("V")
 class Covering(Generic[K, V]):
     """Cases that are enough, with what was found of each, and cases that are not.
 
-    Which case stands for which depends on their order, so that a long-lived process calls :func:`forget` between two answers that must be the same.
+    Which case stands for which depends on their order: a long-lived process that must answer the same twice begins anew between the two.
     """
 
     def __init__(self) -> None:
@@ -42,33 +42,6 @@ class Covering(Generic[K, V]):
             return None
         self._enough[case] = found
         return case, found
-
-
-_STORES: Final[list[dict[Hashable, Any]]] = []  # of whatever kind of case
-
-
-def forget() -> None:
-    """Know nothing of any load, as a new process does."""
-    for store in _STORES:
-        store.clear()
-
-
-class Remembered(Generic[K, V]):
-    """A :class:`Covering` for each of some loads, until :func:`forget`."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._by_load: dict[Hashable, Covering[K, V]] = {}
-        _STORES.append(self._by_load)
-
-    def of(self, load: Hashable) -> Covering[K, V]:
-        """What is known of a load, nothing at first; the load that was made first makes room for a new one."""
-        known = self._by_load.get(load)
-        if known is None:
-            for oldest in list(self._by_load)[: len(self._by_load) - self._most + 1]:
-                self._by_load.pop(oldest, None)
-            known = self._by_load[load] = Covering()
-        return known
 
 
 def all_as_fast(rates: Sequence[float], others: Sequence[float]) -> bool:

@@ -13,7 +13,7 @@ from suffice.decide.plausibility import contradictions_in
 from suffice.decide.quantity import Quantity
 from suffice.decide.quiet import undisturbed_record
 from suffice.model.basis import Basis, weakest
-from suffice.model.extrapolation import RESIDUAL_TOLERANCE, STAND_IN_ERROR
+from suffice.model.extrapolation import STAND_IN_ERROR, is_bent
 from suffice.model.prefill_curve import PrefillCurve
 from suffice.serving.recorded import curve_of_record
 from suffice.stats.intervals import median, median_interval
@@ -333,7 +333,7 @@ def supported_rate(record: RunRecord, estimate: Estimate | None, phase: str, dep
 
 
 def _support(record: RunRecord, phase: str, depth: int = 0) -> _Support:
-    return _Support(Basis(record.basis), holds=residual_of(record, phase, depth) <= RESIDUAL_TOLERANCE)
+    return _Support(Basis(record.basis), holds=not is_bent(residual_of(record, phase, depth)))
 
 
 def residual_of(record: RunRecord, phase: str, depth: int = 0) -> float:

@@ -11,7 +11,7 @@ from suffice.decide.guard_types import Figure, Metric, RunFacts
 from suffice.decide.plausibility import contradictions_in
 from suffice.decide.quantity import Quantity
 from suffice.model.basis import Basis
-from suffice.model.extrapolation import RESIDUAL_TOLERANCE
+from suffice.model.extrapolation import is_bent
 from suffice.stats.percentiles import percentile
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _figure(
         return None if plain is None else Figure(quantity=Quantity.bare(plain, Basis(record.basis)))
     residual = residual_of(record, phase, depth)
     doubt = ""
-    if residual > RESIDUAL_TOLERANCE:
+    if is_bent(residual):
         doubt = f"extrapolated from slices that do not lie on a line (one is {residual:.1%} off)"
     return Figure(
         quantity=supported_rate(record, estimate, phase, depth),

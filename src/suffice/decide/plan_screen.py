@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from suffice.decide.covering import Remembered, all_as_fast
+from suffice.decide.covering import Covering, all_as_fast
 from suffice.decide.quantity import Quantity
 from suffice.decide.service import Served, ServiceOutlook, outlook
 from suffice.decide.service_curves import curve_ends
@@ -55,7 +56,18 @@ class _Key:
         return faster and self.slots >= other.slots and self.load <= other.load
 
 
-_SCREENS: Final = Remembered[_Key, ServiceOutlook](most=_KNOWN)
+@lru_cache(maxsize=_KNOWN)
+def _known_of(unloaded: Demand) -> Covering[_Key, ServiceOutlook]:  # noqa: ARG001  # the key of the cache
+    """By the demand without its load, so that what holds more shows that it holds less."""
+    return Covering()
+
+
+def forget() -> None:
+    """Know nothing of any load, as a new process does.
+
+    What was found out first decides which machine stands for which, so that a long-lived process that answers the same twice forgets between two plans.
+    """
+    _known_of.cache_clear()
 
 
 def _shown(share: Demand, machine: MachineEvidence) -> ServiceOutlook | None:
@@ -118,9 +130,8 @@ def holds(demand: Demand, evidence: MachineEvidence, count: int) -> ServiceOutlo
     """
     share = share_of(demand, count)
     key, machine = _reduced(share, evidence)
-    # By the demand without its load, so that what holds more shows that it holds less.
     unloaded = replace(share, concurrent_users=None, requests_per_second=None, is_share=share.is_of_users)
-    found = _SCREENS.of(unloaded).found(key, lambda: _shown(share, machine))
+    found = _known_of(unloaded).found(key, lambda: _shown(share, machine))
     if found is None:
         return None
     other, known = found

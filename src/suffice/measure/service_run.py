@@ -19,7 +19,7 @@ from suffice.measure.service_plan import (
     shortfall,
 )
 from suffice.measure.service_series import ServiceRunner, ServiceSeries, ServiceState
-from suffice.model.extrapolation import RESIDUAL_TOLERANCE, SliceTime, extrapolate, fit_layers
+from suffice.model.extrapolation import RESIDUAL_TOLERANCE, SliceTime, extrapolate, fit_layers, is_bent
 from suffice.records.schema import ServicePass, ServiceRecord
 from suffice.stats.intervals import median
 
@@ -217,7 +217,7 @@ def _warnings(job: ServiceJob, record: ServiceRecord, repetitions: Mapping[PassP
         warnings.append(
             f"the service curve lacks {'; '.join(lacking)}: its {job.budget_s:.3g} s or the memory were too little; give more --budget"
         )
-    bent = [one for one in (*record.decode, *record.prefill) if (one.largest_residual or 0.0) > RESIDUAL_TOLERANCE]
+    bent = [one for one in (*record.decode, *record.prefill) if is_bent(one.largest_residual)]
     if bent:
         worst = max(one.largest_residual or 0.0 for one in bent)
         warnings.append(

@@ -18,7 +18,7 @@ from suffice.measure.service_run import ServiceJob, WholeModel, estimate_speed
 from suffice.measure.slice_record import blank_extrapolation, earlier_slices, extrapolated
 from suffice.measure.slice_series import SliceRunner, SliceState
 from suffice.measure.slice_work import SliceWork
-from suffice.model.extrapolation import RESIDUAL_TOLERANCE
+from suffice.model.extrapolation import RESIDUAL_TOLERANCE, is_bent
 from suffice.model.shape import shape_from_header
 from suffice.model.slices import SliceDesign, design_bytes
 from suffice.stats.intervals import median
@@ -346,7 +346,7 @@ class SliceRun(Run):
     def _tell_residuals(self) -> None:
         extrapolation = self._record.measurement.extrapolation
         for series in () if extrapolation is None else extrapolation.series:
-            if series.largest_residual is not None and series.largest_residual > RESIDUAL_TOLERANCE:
+            if is_bent(series.largest_residual):
                 self._warnings.append(
                     f"the slices' {series.phase} times at depth {series.depth} do not lie on a line (one is {series.largest_residual:.1%} off, "
                     f"{RESIDUAL_TOLERANCE:.0%} are allowed): the figure for all layers is no evidence; measure again on a quiet machine"

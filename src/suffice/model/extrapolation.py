@@ -27,6 +27,11 @@ RESIDUAL_TOLERANCE: Final = 0.05
 STAND_IN_ERROR: Final = 0.05
 
 
+def is_bent(residual: float | None) -> bool:
+    """Whether slices do not lie on a line, by the largest residual of one; None: they were none, or it is not known."""
+    return residual is not None and residual > RESIDUAL_TOLERANCE
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceTime:
     """One slice: how many layers of each kind it has, and its time."""

@@ -7,13 +7,16 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
 from suffice.units import MILLISECONDS_PER_SECOND, TERA
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from functools import _lru_cache_wrapper
+
     from numpy.typing import NDArray
 
     from suffice.model.demand import Lengths
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     Seconds = NDArray[np.float64]
 
 _Z95 = 1.6448536269514722  # standard normal quantile of 0.95
+_Drawn = TypeVar("_Drawn")
 _KNOWN_DRAWS = 64
 _MOST_KNOWN_REQUESTS = 10_000  # of a draw that is kept
 _LONGEST = float(TERA)  # tokens of a draw: far beyond any context, and a whole number that fits into 64 bits
@@ -114,7 +118,7 @@ class OpenArrivals:
             case ArrivalKind.CONSTANT:
                 return np.arange(count, dtype=np.float64) / self.rate_per_s
             case ArrivalKind.POISSON:
-                gaps = _gaps(count, seed)
+                gaps = _unless_long(_exponentials, count)(count, seed)
             case ArrivalKind.GAMMA:
                 gaps = _stream(seed, _TIMES).gamma(self.cv**-2, self.cv**2, count)
         times: Seconds = np.cumsum(gaps) / self.rate_per_s
@@ -178,12 +182,14 @@ class Load:
 
     def draw(self, seed: int) -> DrawnLoad:
         """One realisation. Times, prompts and answers have streams of their own: a change of one leaves the others."""
-        lengths = _lengths if self.requests <= _MOST_KNOWN_REQUESTS else _lengths.__wrapped__
-        prompts, outputs = lengths(self.prompt, self.output, self.requests, seed)
+        prompts, outputs = _unless_long(_lengths, self.requests)(self.prompt, self.output, self.requests, seed)
         if isinstance(self.arrivals, ClosedLoop):
-            pauses = _gaps(self.requests, seed) * self.arrivals.think_s + self.arrivals.turnaround_s
+            pauses_s = _unless_long(_exponentials, self.requests)(self.requests, seed) * self.arrivals.think_s
             return DrawnLoad(
-                prompts=list(prompts), outputs=list(outputs), users=self.arrivals.users, pauses_s=pauses.tolist()
+                prompts=list(prompts),
+                outputs=list(outputs),
+                users=self.arrivals.users,
+                pauses_s=(pauses_s + self.arrivals.turnaround_s).tolist(),
             )
         times = self.arrivals.times(self.requests, seed)
         return DrawnLoad(prompts=list(prompts), outputs=list(outputs), times_s=times.tolist())
@@ -205,8 +211,9 @@ def _lengths(prompt: LengthModel, output: LengthModel, count: int, seed: int) ->
     return prompts.tolist(), output.draw(_stream(seed, _OUTPUTS), count).tolist()
 
 
-def _gaps(count: int, seed: int) -> Seconds:
-    return (_exponentials if count <= _MOST_KNOWN_REQUESTS else _exponentials.__wrapped__)(count, seed)
+def _unless_long(drawn: _lru_cache_wrapper[_Drawn], count: int) -> Callable[..., _Drawn]:
+    """What is drawn, kept where it is of few requests."""
+    return drawn if count <= _MOST_KNOWN_REQUESTS else drawn.__wrapped__
 
 
 @lru_cache(maxsize=_KNOWN_DRAWS)

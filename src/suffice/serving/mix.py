@@ -90,7 +90,7 @@ class _MixedSource(Source):
 
     Attributes:
         is_other: of each request.
-        places: of each among those that somebody waits for; of another one the place of the next of them.
+        places: of each among those that somebody waits for; -1 of another one.
     """
 
     def __init__(self, waited_for: DrawnLoad, others: DrawnLoad, streams: int, limit_tokens: int) -> None:
@@ -121,7 +121,7 @@ class _MixedSource(Source):
             drawn, place = self._waited_for, self._came
             self._came += 1
         self.is_other.append(is_other)
-        self.places.append(place if not is_other else self._came)
+        self.places.append(-1 if is_other else place)
         outcome = self._record(now, drawn.prompts[place], drawn.outputs[place])
         if outcome is Outcome.REJECTED:
             self.answered(number, now)
@@ -168,8 +168,7 @@ class _WaitedMisses(Misses):
 
     def ended(self, number: int, recorder: Recorder) -> None:
         """The others miss nothing."""
-        if not self._source.is_other[number]:
-            self._ended(self._source.places[number], number, recorder)
+        self._ended(self._source.places[number], number, recorder)
 
 
 class _MixedEngine(SlotsEngine):
@@ -193,11 +192,14 @@ class _MixedEngine(SlotsEngine):
         self._recorder = self._mixed.recorder
         self._closed = True  # the source hears of every answer
 
-    def run_both(self) -> MixedRun | None:
-        """Serve until the last request that somebody waits for is answered; None once they cannot keep a limit any more."""
+    @property
+    def is_broken(self) -> bool:
+        """Whether a limit cannot be kept any more, at which the run ended."""
+        return self._waited_misses.kept is False
+
+    def run_both(self) -> MixedRun:
+        """Serve until the last request that somebody waits for is answered, or a limit is broken for sure."""
         run = self.run()
-        if self._waited_misses.kept is False:
-            return None
         is_other = np.array(self._mixed.is_other, dtype=np.bool_)
         return MixedRun(waited_for=_those(run, ~is_other), others=_those(run, is_other))
 
@@ -218,9 +220,7 @@ def _those(run: SimulatedRun, kept: NDArray[np.bool_]) -> SimulatedRun:
 
 def simulate_mix(curve: ServiceCurve, scheduler: LlamaCppScheduler, mix: Mix, seed: int = 0) -> MixedRun:
     """Serve one realisation of both sorts; the same seed gives the same run."""
-    run = _MixedEngine(curve, scheduler, mix, seed).run_both()
-    assert run is not None  # noqa: S101  # without limits there is nothing to miss
-    return run
+    return _MixedEngine(curve, scheduler, mix, seed).run_both()
 
 
 def others_beside(
@@ -248,12 +248,14 @@ def others_beside(
     for number in range(trial.runs):
         # What the first run gives the others has to be known, whatever the limits.
         counted = () if number == 0 and least_per_s > 0 else limits
-        run = _MixedEngine(curve, scheduler, mix, trial.seed + number, counted, trial.window).run_both()
-        rate = 0.0 if run is None else run.others_per_s(trial.window)
-        if number == 0 and run is not None and rate < least_per_s:
-            return rate
-        if run is not None and run_holds(run.waited_for, limits, trial.window):
-            rates.append(rate)
-        elif number + 1 - len(rates) > trial.runs - trial.passes_needed:
+        engine = _MixedEngine(curve, scheduler, mix, trial.seed + number, counted, trial.window)
+        run = engine.run_both()
+        if not engine.is_broken:
+            rate = run.others_per_s(trial.window)
+            if number == 0 and rate < least_per_s:
+                return rate
+            if run_holds(run.waited_for, limits, trial.window):
+                rates.append(rate)
+        if number + 1 - len(rates) > trial.runs - trial.passes_needed:
             return None
     return median(rates)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from suffice.model.basis import Basis
-from suffice.model.extrapolation import RESIDUAL_TOLERANCE
+from suffice.model.extrapolation import RESIDUAL_TOLERANCE, is_bent
 from suffice.serving.curve import curve_of_points
 from suffice.serving.depth_cost import BoundedSteps, DepthBound, bounded_steps, spans_apart
 from suffice.serving.surface import Point
@@ -53,16 +53,12 @@ def curve_notes(record: RunRecord) -> tuple[str, ...]:
 def _bent_note(record: RunRecord) -> tuple[str, ...]:
     service = record.measurement.service
     passes = () if service is None else (*service.decode, *service.prefill)
-    bent = sum(_is_bent(one) for one in passes)
+    bent = sum(is_bent(one.largest_residual) for one in passes)
     if not bent:
         return ()
     left_out = f"{bent} of {len(passes)} passes of the service curve are left out"
     why = f"since the slices' times do not lie on a line ({RESIDUAL_TOLERANCE:.0%} are allowed)"
     return (f"{left_out}, {why}; the curve goes through the others",)
-
-
-def _is_bent(one: ServicePass) -> bool:
-    return (one.largest_residual or 0.0) > RESIDUAL_TOLERANCE
 
 
 def _steps(record: RunRecord) -> BoundedSteps:
@@ -122,5 +118,5 @@ def _points(passes: Iterable[ServicePass]) -> list[Point]:
     return [
         Point(size=one.size, depth=one.depth, seconds=median(one.seconds))
         for one in passes
-        if one.seconds and not _is_bent(one)
+        if one.seconds and not is_bent(one.largest_residual)
     ]

@@ -213,17 +213,18 @@ class SlotsEngine(Engine):
         if read is not None:
             return read
         times, own = self._times, self._pass_tokens
-        seconds, token_seconds, steps, done, largest, has_step = 0.0, 0.0, 0, 0, 0, False
+        seconds, token_seconds, steps, done, largest = 0.0, 0.0, 0, 0, 0
+        has_step = False  # a pass over one token, which is a decode step
         while done < prompt:
             chunk = self._chunk(prompt - done, self._scheduler.batch_tokens)
             step_s = self._mixed_s([Part(0, chunk, done)], 0) if self._shared else read_s(times, own, chunk, done)
             seconds, steps, token_seconds = seconds + step_s, steps + 1, token_seconds + (done + chunk / 2) * step_s
             done, largest = done + chunk, max(largest, min(chunk, own))
-            has_step |= chunk % own == 1 or own == 1
-        read = Read(seconds, steps, token_seconds, largest)
-        if self._shared or not has_step:  # a pass over one token is a decode step, which each run counts as one
+            has_step |= not self._shared and (chunk - 1) % own == 0
+        read = Read(seconds, steps, token_seconds, 0 if has_step and largest == 1 else largest)
+        if not has_step:  # else each run has to count it
             self._reads[prompt] = read
-        return read if self._shared or largest > 1 else read._replace(largest_chunk=0)
+        return read
 
     def _read_far(self) -> bool:
         """Jump over the steps that the first prompt fills alone, to where something else happens; False where these are few."""

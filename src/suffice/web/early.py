@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from suffice.decide.compare import Decision
-from suffice.decide.covering import forget
+from suffice.decide.plan_screen import forget
 from suffice.decide.plan_types import OptionKind
 from suffice.decide.service import outlook
 from suffice.decide.service_load import PREDICTED, queue_case, served_case, share_of
