@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suffice.model.demand import Lengths
-from suffice.serving import blocks_engine, slots_engine
+from suffice.serving import alone, blocks_engine, slots_engine
 from suffice.serving.curve import ServiceCurve, curve_of_physics, curve_of_points
 from suffice.serving.load import ClosedLoop, FixedLength, GivenArrivals, Load, LognormalLength, OpenArrivals
 from suffice.serving.schedulers import BlockPolicy, KvLayout, LlamaCppScheduler, PromptEnd, VllmScheduler
@@ -62,10 +62,10 @@ def test_steps_behind_the_table_are_the_sum_of_single_steps(curve: ServiceCurve,
 def test_a_jump_behind_the_table_ends_where_counting_ends() -> None:
     """The least number of steps that last two seconds, from a depth of a million."""
     times = StepTimes(MEASURED)
-    jump = times.jump(2, 2 * 10**6, 500, 2.0)
+    steps, seconds = times.jump(2, 2 * 10**6, 500, 2.0)
 
-    assert times.steps_s(2, 2 * 10**6, jump.steps) == jump.seconds >= 2.0
-    assert times.steps_s(2, 2 * 10**6, jump.steps - 1) < 2.0
+    assert times.steps_s(2, 2 * 10**6, steps) == seconds >= 2.0
+    assert times.steps_s(2, 2 * 10**6, steps - 1) < 2.0
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -109,7 +109,8 @@ def test_many_steps_at_once_end_when_single_ones_do(
     load = Load(arrivals=arrivals, prompt=prompt, output=LognormalLength(lengths=Lengths(p50=50, p95=400)), requests=40)
 
     jumped = simulate(curve, server, load, 3)
-    monkeypatch.setattr(slots_engine, "_FEW_STEPS", 10**9)
+    monkeypatch.setattr(slots_engine, "FEW_STEPS", 10**9)
+    monkeypatch.setattr(alone, "FEW_STEPS", 10**9)
     monkeypatch.setattr(blocks_engine, "_FEW_STEPS", 10**9)
     single = simulate(curve, server, load, 3)
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from functools import lru_cache
 from typing import Final
 
 OLD_AFTER_DAYS: Final = 180
+
+_DATES: Final = 4096  # that are remembered: thousands of prices have the same few
 
 _DATE: Final = re.compile(r"(?P<year>\d{4})(?:-(?P<month>\d\d))?(?:-(?P<day>\d\d))?")
 
@@ -28,6 +31,7 @@ def age_days(text: str, today: date) -> int | None:
     return None if start is None else max(0, (today - start).days)
 
 
+@lru_cache(maxsize=_DATES)
 def is_old(text: str, today: date) -> bool:
     """Whether a price of this date is to be marked: over 180 days old, or without a date."""
     days = age_days(text, today)

@@ -81,7 +81,7 @@ def for_waiting(machine: Rented, parts: Parts, most: int) -> Fleet | None:
 def _for_waiting(server: Server, parts: Parts, most: int, speeds: Speeds) -> Fleet | None:
     if not server.may_hold:
         return None
-    least = max(1, math.ceil(parts.waiting_wanted_per_s / server.saturated_per_s))
+    least = max(1, server.least_machines(parts.waiting_wanted_per_s))
     found = _fewest(least, most, lambda count: server.slots_for(parts.waiting_wanted_per_s / count))
     return None if found is None else Fleet(machine=server.machine, count=found[0], speeds=speeds, slots=found[1])
 
@@ -145,12 +145,12 @@ class Doing:
 
     @property
     def _apart(self) -> int:
-        return self.waiting.count + math.ceil(self.parts.rest_wanted_per_s / self.server.saturated_per_s)
+        return self.waiting.count + self.server.least_machines(self.parts.rest_wanted_per_s)
 
     @property
     def _least(self) -> int:
-        busy = (self.parts.waiting_wanted_per_s + self.parts.rest_wanted_per_s) / self.server.saturated_per_s
-        return max(self.waiting.count, math.ceil(busy / _BUSY_AT_MOST))
+        both = self.parts.waiting_wanted_per_s + self.parts.rest_wanted_per_s
+        return max(self.waiting.count, self.server.least_machines(both / _BUSY_AT_MOST))
 
     @property
     def least_monthly(self) -> float:
@@ -160,7 +160,7 @@ class Doing:
 
     @property
     def _least_all(self) -> int:
-        return max(self.waiting.count, math.ceil(self.parts.all_wanted_per_s / self.server.saturated_per_s))
+        return max(self.waiting.count, self.server.least_machines(self.parts.all_wanted_per_s))
 
     def _all_waiting(self, count: int, slots: int) -> Fleet:
         return replace(self.waiting, count=count, slots=slots)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -56,7 +57,6 @@ class Server:
         self.machine, self._curve, self._trial = machine, replace(curve, name=""), trial
         self._case = machine.waiting
         self._alone_per_s = self._full(1)
-        self.saturated_per_s = max(self._alone_per_s, self._full(min(_FULL_SLOTS, self._case.most_slots)))
 
     @classmethod
     def at_slow_end(cls, machine: Rented, curve: ServiceCurve) -> Server:
@@ -67,6 +67,15 @@ class Server:
     def at_roofline(cls, machine: Rented, curve: ServiceCurve) -> Server:
         """What is likely, each looked at in one run."""
         return cls(machine, curve, _ONE_RUN)
+
+    @property
+    def saturated_per_s(self) -> float:
+        """Requests a second that it answers when it never rests, one by one or many at once."""
+        return max(self._alone_per_s, self._full(min(_FULL_SLOTS, self._case.most_slots)))
+
+    def least_machines(self, per_s: float) -> int:
+        """Of those that never rest, as many as answer so many requests a second; many at once are looked at only where one by one is not enough."""
+        return math.ceil(per_s / (self._alone_per_s if per_s <= self._alone_per_s else self.saturated_per_s))
 
     def _full(self, slots: int) -> float:
         return _full_per_s(self._curve, self._case, slots)

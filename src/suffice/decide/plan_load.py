@@ -189,12 +189,13 @@ class Pace:
             (n for n in range(1, users + 1) if math.ceil(math.ceil(users / n) * work.margin) <= streams), math.inf
         )
 
-    def least_at_best(self, work: Work) -> int:
+    def least_at_best(self, work: Work, *, with_margin: bool = True) -> int:
         """The fewest machines at the fast end, where each token takes what one of a prompt does: a bound from below."""
         if work.case is None or work.kind is WorkKind.USERS or not math.isfinite(self.prefill_high):
             return 1
         tokens = work.case.prompt.mean + work.case.output.mean
-        return max(1, math.ceil(work.demanded * work.margin * tokens / self.prefill_high))
+        margin = work.margin if with_margin else 1.0
+        return max(1, math.ceil(work.demanded * margin * tokens / self.prefill_high))
 
 
 def volume_of(demand: Demand) -> Volume | None:

@@ -273,7 +273,7 @@ def _fails(one: _Seen, asked: Asked, needed: float | None) -> bool:
 
 def _most_needed(one: _Seen, asked: Asked) -> int:
     """The fewest machines that even the fast end needs, without any margin."""
-    return one.pace.least_at_best(replace(asked.work, margin=1.0))
+    return one.pace.least_at_best(asked.work, with_margin=False)
 
 
 def _closeness(one: _Seen, asked: Asked, needed: float | None) -> float:

@@ -129,11 +129,12 @@ def predicted_evidence(
         memory_bytes: of the machine, or of its accelerators together; a reserve is taken off.
         memory_is_floor: it has as much or more.
     """
-    basis = speeds.decode.basis if speeds.decode is not None else Basis.PREDICTED
+    basis, points = speeds.decode.basis if speeds.decode is not None else Basis.PREDICTED, speeds.points
+    deepest = max([one.depth or 0.0 for one in points]) if points else speeds.depth
     return MachineEvidence(
         name=name,
         is_gpu=is_gpu,
-        decode=speeds.points,
+        decode=points,
         prefill_rate=speeds.prefill,
         prefill_curve=None,
         prefill_interval_ratios=None,
@@ -149,8 +150,7 @@ def predicted_evidence(
         memory_usable_bytes=_usable(memory_bytes, is_gpu=is_gpu),
         memory_is_floor=memory_is_floor,
         context_length=model.context_length,
-        run_context_tokens=round(max((one.depth or 0.0 for one in speeds.points), default=speeds.depth))
-        + _ANSWER_TOKENS,
+        run_context_tokens=round(deepest) + _ANSWER_TOKENS,
         streamed_bytes=model.streamed_bytes,
         disturbed=False,  # nobody ran anything
         unfinished=False,

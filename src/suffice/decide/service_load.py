@@ -12,7 +12,7 @@ from suffice.decide.service_curves import PASS_TOKENS, Extent
 from suffice.errors import DemandError
 from suffice.model.basis import Basis
 from suffice.model.demand import DEFAULT_PROMPT_TOKENS, DemandKind, Lengths
-from suffice.serving.capacity import at_rate
+from suffice.serving.capacity import arrivals_at
 from suffice.serving.load import ClosedLoop, GivenArrivals, Load, LognormalLength
 from suffice.serving.schedulers import KvLayout, LlamaCppScheduler
 from suffice.serving.search import LatencyLimit, Trial
@@ -107,13 +107,13 @@ class ServedCase:
     def load(self, requests: int | None = None) -> Load:
         """The demanded load."""
         count = self.requests if requests is None else requests
-        queue = Load(
-            arrivals=GivenArrivals(times_s=(0.0,) * count),
+        is_rate = self.kind is LoadKind.RATE
+        return Load(
+            arrivals=arrivals_at(self.demanded) if is_rate else GivenArrivals(times_s=(0.0,) * count),
             prompt=LognormalLength(lengths=self.prompt),
             output=LognormalLength(lengths=self.output),
             requests=count,
         )
-        return at_rate(queue, self.demanded) if self.kind is LoadKind.RATE else queue
 
     def crowd(self, users: int) -> tuple[Load, Trial]:
         """So many users who never pause; the first request of each is warm-up and does not count."""

@@ -11,6 +11,7 @@ from suffice.decide.plan_machines import Asked, Offer, machine_options, with_own
 from suffice.decide.plan_rank import unit_name
 from suffice.decide.plan_types import OptionKind
 from suffice.decide.prospects import CPU_RESERVE_BYTES, predicted_lengths
+from suffice.loaders.by_identity import ByIdentity
 from suffice.loaders.plan_prices import hour_tag
 from suffice.loaders.prospects import prospects_of, support_of
 from suffice.units import format_bytes
@@ -176,19 +177,21 @@ def _without_dear_siblings(machines: Iterable[Instance], weights_bytes: int) -> 
     """Of machines that compute alike the cheapest, and the cheapest that surely has room: the others are as fast and cost more."""
     taken: dict[tuple[object, ...], int] = {}
     kept = []
-    for one in sorted(
-        machines, key=lambda machine: (machine.price.per_hour if machine.price else math.inf, machine.key)
-    ):
+    for one in sorted(machines, key=_by_price):
         surely = _surely_holds(one, weights_bytes)
-        kind = (*_computes_as(one), surely)
+        alike = _computes_as(one)
         most = 1 if one.accelerator is None else _HOSTS
-        if taken.get(kind, 0) < most and not (not surely and taken.get((*kind[:-1], True), 0)):
-            taken[kind] = taken.get(kind, 0) + 1
+        if taken.get((*alike, surely), 0) < most and not (not surely and taken.get((*alike, True), 0)):
+            taken[*alike, surely] = taken.get((*alike, surely), 0) + 1
             kept.append(one)
     return kept
 
 
-def _computes_as(machine: Instance) -> tuple[object, ...]:
+def _order(machine: Instance) -> tuple[float, str]:
+    return machine.price.per_hour if machine.price else math.inf, machine.key
+
+
+def _like(machine: Instance) -> tuple[object, ...]:
     """What is the same of machines that are equally fast; which of them one gets, chance decides more."""
     region = None if machine.price is None else (machine.price.currency, machine.price.region)
     if machine.accelerator is not None:
@@ -197,6 +200,11 @@ def _computes_as(machine: Instance) -> tuple[object, ...]:
     # A flexible machine (c7i-flex) has the same CPU and is promised a part of it.
     cores = (machine.vcpu, machine.threads_per_core, machine.sockets, machine.numa_nodes, "flex" in machine.name)
     return (machine.provider, region, machine.cpu_model or machine.key, *cores)
+
+
+_KNOWN_MACHINES: Final = 8192  # of catalogues: each model asks for the same ones
+_by_price = ByIdentity(_order, _KNOWN_MACHINES)
+_computes_as = ByIdentity(_like, _KNOWN_MACHINES)
 
 
 def _most_work_for_money(offers: Sequence[Offer], asked: Asked) -> list[Offer]:

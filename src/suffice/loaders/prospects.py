@@ -12,11 +12,12 @@ from suffice.decide.evidence import DecodePoint
 from suffice.decide.prospects import Prospect, Speeds, predicted_evidence
 from suffice.decide.quantity import Quantity
 from suffice.errors import UsageError
+from suffice.loaders.by_identity import ByIdentity
 from suffice.loaders.model_file import describe_model
 from suffice.model.basis import Basis
 from suffice.predict.cpu import Prediction, predict_cpu
 from suffice.predict.cpu_data import shipped_cpu_model, shipped_measurements
-from suffice.predict.cpu_features import machine_table
+from suffice.predict.cpu_features import row_of, table_of_rows
 from suffice.predict.cpu_model import Predicted, predict_rows, work_table
 from suffice.predict.device import Refusal, predict_device
 from suffice.predict.elsewhere import machine_key, same_work
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from suffice.catalogue.catalogue import Catalogue
-    from suffice.catalogue.entries import Device, Instance
+    from suffice.catalogue.entries import Device, Instance, Price
     from suffice.loaders.model_file import ModelFile
     from suffice.loaders.shape_model import ShapeModel
     from suffice.model.demand import StreamLengths
     from suffice.model.shape import ModelShape
-    from suffice.predict.cpu_features import MachineTable
+    from suffice.predict.cpu_features import MachineRow, MachineTable
     from suffice.predict.elsewhere import Measurement
     from suffice.records.schema import ModelRecord
 
@@ -97,6 +98,15 @@ def machine_spec(machine: Instance) -> MachineSpec:
     )
 
 
+_KNOWN_MACHINES: Final = 8192  # of catalogues: each model asks for the same ones
+_KNOWN_CATALOGUES: Final = 8
+_row_of: ByIdentity[Instance, MachineRow] = ByIdentity(lambda machine: row_of(machine_spec(machine)), _KNOWN_MACHINES)
+# Names are looked up in all devices, which a catalogue keeps.
+_named: ByIdentity[Catalogue, Callable[[str], Device]] = ByIdentity(
+    lambda catalogue: lru_cache(maxsize=None)(catalogue.device_named), _KNOWN_CATALOGUES
+)
+
+
 def prospects_of(
     machines: Sequence[Instance],
     catalogue: Catalogue,
@@ -117,7 +127,7 @@ def prospects_of(
     asked = _Asked.of(model, lengths, kv_type)
     plain = [machine for machine in machines if machine.accelerator is None and machine.vcpu is not None]
     found = {one.name: one for one in _cpu_prospects([machine for machine in plain if not machine.is_family], asked)}
-    named = lru_cache(maxsize=None)(catalogue.device_named)
+    named = _named(catalogue)
     for machine in machines:
         prospect = _accelerator_prospect(machine, named, asked)
         if prospect is not None:
@@ -201,12 +211,12 @@ def _accelerator_prospect(machine: Instance, named: Callable[[str], Device], ask
     device, count = named(machine.accelerator_device), int(number)
     each = machine.accelerator_memory_bytes or device.memory_bytes
     memory = None if each is None else each * count
-    found = _device_prospect(machine.key, device, count, memory, asked)
-    return None if isinstance(found, Refusal) else replace(found, price=machine.price)
+    found = _device_prospect(machine.key, device, count, memory, asked, machine.price)
+    return None if isinstance(found, Refusal) else found
 
 
 def _device_prospect(
-    name: str, device: Device, count: int, memory_bytes: float | None, asked: _Asked
+    name: str, device: Device, count: int, memory_bytes: float | None, asked: _Asked, price: Price | None = None
 ) -> Prospect | Refusal:
     if asked.kv_type != "f16":
         return Refusal(reason=f"{name}: predictions are for a KV cache of f16, not {asked.kv_type}; measure it")
@@ -219,7 +229,7 @@ def _device_prospect(
     is_gpu = device.kind in _ACCELERATORS or "apple" in device.name.lower()
     evidence = predicted_evidence(name, asked.record, speeds, is_gpu=is_gpu, memory_bytes=memory_bytes)
     rests_on = () if isinstance(decode, Refusal) else (*decode.rests_on, *decode.wide_because)
-    return Prospect(evidence=evidence, rests_on=rests_on)
+    return Prospect(evidence=evidence, rests_on=rests_on, price=price)
 
 
 def _deepest(asked: _Asked, rate: Quantity | None) -> DecodePoint | None:
@@ -238,17 +248,19 @@ def _cpu_prospects(machines: Sequence[Instance], asked: _Asked) -> tuple[Prospec
     if not machines:
         return ()
     works = asked.works
-    table = machine_table([machine_spec(machine) for machine in machines])
-    (prefill,) = _predicted(table, len(machines), [works.prefill])
-    decode, *deep = _predicted(table, len(machines), list(filter(None, (works.decode, works.deepest))))
+    table = table_of_rows([_row_of(machine) for machine in machines])
+    (prefill,) = map(_quantities, _predicted(table, len(machines), [works.prefill]))
+    decode, *deep = map(
+        _quantities, _predicted(table, len(machines), list(filter(None, (works.decode, works.deepest))))
+    )
     prospects = []
     for row, machine in enumerate(machines):
         seen = _seen(machine, asked)
         speeds = Speeds(
             depth=works.depth,
-            decode=seen.decode or _quantity(decode, row),
-            prefill=seen.prefill or _quantity(prefill, row),
-            deepest=_deepest(asked, seen.deepest or (_quantity(deep[0], row) if deep else None)),
+            decode=seen.decode or decode[row],
+            prefill=seen.prefill or prefill[row],
+            deepest=_deepest(asked, seen.deepest or (deep[0][row] if deep else None)),
         )
         evidence = predicted_evidence(
             machine.key,
@@ -302,11 +314,13 @@ def _predicted(table: MachineTable, count: int, works: Sequence[WorkloadSpec]) -
     return [Predicted(point=point, low=low, high=high) for point, low, high in zip(*parts, strict=True)]
 
 
-def _quantity(rates: Predicted, row: int) -> Quantity | None:
-    point, low, high = (float(values[row]) for values in (rates.point, rates.low, rates.high))
-    if not point > 0:  # NaN where nothing can be said
-        return None
-    return Quantity(point=point, low=low, high=high, basis=Basis.PREDICTED)
+def _quantities(rates: Predicted) -> list[Quantity | None]:
+    """Of each row; None where nothing can be said (NaN)."""
+    rows = zip(rates.point.tolist(), rates.low.tolist(), rates.high.tolist(), strict=True)
+    return [
+        Quantity(point=point, low=low, high=high, basis=Basis.PREDICTED) if point > 0 else None
+        for point, low, high in rows
+    ]
 
 
 def _memory(machine: Instance, model: ModelRecord) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from suffice.errors import UsageError
@@ -69,19 +69,29 @@ class KvLayout:
     layers: tuple[AttentionLayer, ...] = ()
     state_bytes_per_sequence: int = 0  # recurrent state, F32 in llama.cpp, whatever the context
     unknown_reason: str | None = None
+    _kinds: tuple[tuple[AttentionLayer, int], ...] = field(
+        init=False, repr=False, compare=False
+    )  # layers that are alike, counted
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_kinds", tuple(Counter(self.layers).items()))
 
     def bytes_per_token(self, type_k: str, type_v: str) -> float | None:
         """Growth per token while no window is full yet: GQA 2·L·n_kv·d_head·b, MLA L·(kv_lora_rank + rope_dim)·b."""
         if self.unknown_reason is not None:
             return None
-        return float(sum(layer.row_bytes(type_k, type_v) for layer in self.layers if layer.stores))
+        return float(sum(count * layer.row_bytes(type_k, type_v) for layer, count in self._kinds if layer.stores))
 
     def bytes_per_token_beyond_windows(self, type_k: str, type_v: str) -> float | None:
         """Growth per token once all windows are full: the full layers only."""
         if self.unknown_reason is not None:
             return None
         return float(
-            sum(layer.row_bytes(type_k, type_v) for layer in self.layers if layer.stores and layer.window is None)
+            sum(
+                count * layer.row_bytes(type_k, type_v)
+                for layer, count in self._kinds
+                if layer.stores and layer.window is None
+            )
         )
 
     def cache_bytes(self, context: int, type_k: str, type_v: str, micro_batch: int) -> float | None:
@@ -91,8 +101,11 @@ class KvLayout:
         """
         if self.unknown_reason is not None:
             return None
-        alike = Counter((layer.window, layer.row_bytes(type_k, type_v)) for layer in self.layers if layer.stores)
-        cells = sum(count * row * _cells(context, window, micro_batch) for (window, row), count in alike.items())
+        cells = sum(
+            count * layer.row_bytes(type_k, type_v) * _cells(context, layer.window, micro_batch)
+            for layer, count in self._kinds
+            if layer.stores
+        )
         return float(self.state_bytes_per_sequence + cells)
 
     def read_bytes(self, depth: int, type_k: str, type_v: str) -> float | None:
@@ -102,7 +115,7 @@ class KvLayout:
         """
         if self.unknown_reason is not None:
             return None
-        attention = sum(layer.visible(depth) * layer.row_bytes(type_k, type_v) for layer in self.layers)
+        attention = sum(count * layer.visible(depth) * layer.row_bytes(type_k, type_v) for layer, count in self._kinds)
         return float(attention + self.state_bytes_per_sequence)
 
     def flops(self, n_tokens: int, start_depth: int) -> float | None:
@@ -110,7 +123,10 @@ class KvLayout:
         if self.unknown_reason is not None:
             return None
         return float(
-            sum(layer.flops_per_visible_token * layer.visible_sum(n_tokens, start_depth) for layer in self.layers)
+            sum(
+                count * layer.flops_per_visible_token * layer.visible_sum(n_tokens, start_depth)
+                for layer, count in self._kinds
+            )
         )
 
 

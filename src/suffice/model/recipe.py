@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.errors import UsageError
 from suffice.model.ggml_types import row_bytes
+from suffice.model.gguf_header import TensorInfo
 from suffice.model.metadata import metadata_of
 from suffice.model.recipe_rules import Recipe, Role, Traits, role_of, visiting_key
 from suffice.model.recipe_types import TypeChooser, n_dims
@@ -23,7 +24,7 @@ from suffice.model.recipe_types import TypeChooser, n_dims
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from suffice.model.gguf_header import GgufHeader, MetadataValue, TensorInfo
+    from suffice.model.gguf_header import GgufHeader, MetadataValue
 
 # name, llama_ftype, type of a tensor that no rule singles out, needs an importance matrix
 _TABLE: Final = (
@@ -216,7 +217,7 @@ def _laid_out(chosen: Iterable[tuple[TensorInfo, str]]) -> tuple[TensorInfo, ...
         row, rows = tensor.dims[0], tensor.elements // max(1, tensor.dims[0])
         n_bytes = row_bytes(type_name, row) * rows
         dims = tensor.dims[: n_dims(tensor.dims)]
-        tensors.append(replace(tensor, dims=dims, type_name=type_name, offset=offset, n_bytes=n_bytes, file_index=0))
+        tensors.append(TensorInfo(name=tensor.name, dims=dims, type_name=type_name, offset=offset, n_bytes=n_bytes))
         offset += _aligned(n_bytes, _ALIGNMENT)
     return tuple(tensors)
 

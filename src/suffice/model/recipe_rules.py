@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _LAYER: Final = re.compile(r"blk\.(\d{1,9})")
+_NAMES: Final = 8192  # of tensors that are remembered: each recipe asks for the same
 
 
 class Role(StrEnum):
@@ -228,6 +230,7 @@ _ROLES_BY_PART: Final = (
 )
 
 
+@lru_cache(maxsize=_NAMES)
 def role_of(name: str) -> Role:
     """The role of a tensor, by its name."""
     if name == "output.weight":
@@ -237,6 +240,7 @@ def role_of(name: str) -> Role:
     return next((role for part, role in _ROLES_BY_PART if part in name), Role.OTHER)
 
 
+@lru_cache(maxsize=_NAMES)
 def visiting_key(name: str) -> tuple[int, str]:
     """Sorts tensors as the quantizer visits and writes them: those outside layers, then layer by layer, each by name."""
     match = _LAYER.match(name)

@@ -161,4 +161,7 @@ def fitting_type(type_name: str, row_length: int) -> str:
 
 def n_dims(dims: Sequence[int]) -> int:
     """Dimensions as ggml counts them: trailing ones do not count."""
-    return max((number for number, size in enumerate(dims, start=1) if size > 1), default=1)
+    for number in range(len(dims), 1, -1):
+        if dims[number - 1] > 1:
+            return number
+    return 1

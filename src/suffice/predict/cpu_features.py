@@ -125,30 +125,25 @@ class MachineTable:
 
 def machine_table(machines: Sequence[MachineSpec]) -> MachineTable:
     """The table of some machines, in their order."""
-    n = len(machines)
-    table = MachineTable(
-        core=np.zeros(n, dtype=np.intp),
-        threads=np.full(n, math.nan),
-        read_bytes_per_s=np.full(n, math.nan),
-        numa_nodes=np.ones(n),
-        features=np.full((n, len(MACHINE_FEATURES)), math.nan),
-        identity=[],
-        family=[],
-        series=[],
-        isa_class=[],
+    return table_of_rows([row_of(machine) for machine in machines])
+
+
+def table_of_rows(rows: Sequence[MachineRow]) -> MachineTable:
+    """The same of machines whose rows are known."""
+    return MachineTable(
+        core=np.array([row.core for row in rows], dtype=np.intp),
+        threads=np.array([row.threads for row in rows], dtype=np.float64),
+        read_bytes_per_s=np.array([row.read_bytes_per_s for row in rows], dtype=np.float64),
+        numa_nodes=np.array([row.numa_nodes for row in rows], dtype=np.float64),
+        features=np.array([row.features for row in rows], dtype=np.float64).reshape(len(rows), len(MACHINE_FEATURES)),
+        identity=[row.identity for row in rows],
+        family=[row.family for row in rows],
+        series=[row.series for row in rows],
+        isa_class=[row.isa_class for row in rows],
     )
-    for row, one in enumerate(map(_row_of, machines)):
-        table.core[row], table.threads[row] = one.core, one.threads
-        table.read_bytes_per_s[row], table.numa_nodes[row] = one.read_bytes_per_s, one.numa_nodes
-        table.features[row] = one.features
-        table.identity.append(one.identity)
-        table.family.append(one.family)
-        table.series.append(one.series)
-        table.isa_class.append(one.isa_class)
-    return table
 
 
-class _Row(NamedTuple):
+class MachineRow(NamedTuple):
     """A machine in the table."""
 
     core: int
@@ -163,7 +158,8 @@ class _Row(NamedTuple):
 
 
 @lru_cache(maxsize=_KNOWN_MACHINES)
-def _row_of(machine: MachineSpec) -> _Row:
+def row_of(machine: MachineSpec) -> MachineRow:
+    """What the table says of a machine."""
     text, vendor, instance = machine.cpu_model or "", machine.vendor or "", machine.instance or ""
     core = microarchitecture_of(text, machine.isa)
     isa_class = isa_class_of(machine.isa)
@@ -201,7 +197,7 @@ def _row_of(machine: MachineSpec) -> _Row:
         float(CLOUDS.index(vendor.lower())) if vendor.lower() in CLOUDS else math.nan,
         float(bool(machine.gpu)),
     )
-    return _Row(
+    return MachineRow(
         core=CORES.index(core.name) if core else 0,
         threads=_or_nan(cores),
         read_bytes_per_s=read_bytes_per_s,

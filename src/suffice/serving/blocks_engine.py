@@ -99,8 +99,8 @@ class BlocksEngine(Engine):
             steps = low
         may_start = not self._queue and self._batch < self._most
         gap_s = self._source.next_s - self._now if may_start else _NEVER
-        jump = self._times.jump(self._batch, self._total_depth, steps, gap_s)
-        self._pass_time(jump.seconds, jump.steps)
+        steps, seconds = self._times.jump(self._batch, self._total_depth, steps, gap_s)
+        self._pass_time(seconds, steps)
         self._finish_due()
 
     def _steps_to_end(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from suffice.serving.load import ClosedLoop, OpenArrivals
@@ -19,14 +20,15 @@ from suffice.stats.intervals import median
 from suffice.units import LARGEST_FIGURE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from suffice.serving.curve import ServiceCurve
-    from suffice.serving.load import Load
+    from suffice.serving.load import LengthModel, Load
     from suffice.serving.schedulers import Scheduler
     from suffice.serving.search import LatencyLimit, Trial
 
 _USERS_A_PLACE: Final = 2  # of a saturated server: one is served, one waits
+_KNOWN_ORDERS: Final = 256
 _ROUNDS: Final = 6  # requests of each of its users: the first and the last do not count
 
 
@@ -58,16 +60,38 @@ def holds(
 ) -> bool:
     """Whether limits hold, by the proof that is asked for; stops at the first runs that settle it.
 
-    A run that is too short for a percentile keeps no limit, but does not show that one fails either.
+    A run that is too short for a percentile keeps no limit, but does not show that one fails either. What all runs say together does not depend
+    on their order: one that broke a limit of the same requests is simulated first the next time, on whatever machine.
     """
-    needed = proof.passes_of(trial)
-    passes = 0
-    for number in range(trial.runs):
-        kept = keeps_limits(curve, scheduler, load, trial.seed + number, limits, trial.window)
-        passes += (kept is not False) if proof is Proof.MAY_HOLD else (kept is True)
-        if passes >= needed or passes + trial.runs - number - 1 < needed:
+    needed, passes = proof.passes_of(trial), 0
+    order = _order_of(load.prompt, load.output, load.requests, trial.seed, trial.runs)
+    for done, number in enumerate(tuple(order.seeds), start=1):
+        kept = keeps_limits(curve, scheduler, load, number, limits, trial.window)
+        passed = (kept is not False) if proof is Proof.MAY_HOLD else (kept is True)
+        passes += passed
+        if not passed and proof is not Proof.MAY_HOLD:
+            order.put_first(number)
+        if passes >= needed or passes + trial.runs - done < needed:
             break
     return passes >= needed
+
+
+class _Order:
+    """Seeds of the runs of a trial, those that broke limits last first."""
+
+    __slots__ = ("seeds",)
+
+    def __init__(self, seeds: Iterable[int]) -> None:
+        self.seeds = tuple(seeds)
+
+    def put_first(self, seed: int) -> None:
+        """A run broke a limit."""
+        self.seeds = (seed, *(other for other in self.seeds if other != seed))
+
+
+@lru_cache(maxsize=_KNOWN_ORDERS)
+def _order_of(prompt: LengthModel, output: LengthModel, requests: int, seed: int, runs: int) -> _Order:  # noqa: ARG001  # the key
+    return _Order(range(seed, seed + runs))
 
 
 def percentiles_of_runs(
@@ -98,8 +122,12 @@ def at_rate(load: Load, rate_per_s: float) -> Load:
     Rates beyond what any machine knows, one request in 30 years or 10^9 in a second, are simulated as those: clocks of 10^17 s have no
     milliseconds left, and at either end a further factor changes no latency.
     """
-    within = min(max(rate_per_s, 1 / LARGEST_FIGURE), LARGEST_FIGURE)
-    return replace(load, arrivals=OpenArrivals(rate_per_s=within))
+    return replace(load, arrivals=arrivals_at(rate_per_s))
+
+
+def arrivals_at(rate_per_s: float) -> OpenArrivals:
+    """Poisson arrivals at a rate, of :func:`at_rate`."""
+    return OpenArrivals(rate_per_s=min(max(rate_per_s, 1 / LARGEST_FIGURE), LARGEST_FIGURE))
 
 
 def largest_between(low: float, high: float, is_good: Callable[[float], bool], *, tolerance: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from suffice.model.basis import Basis
@@ -68,6 +68,15 @@ class ServiceCurve:
     prefill_points: tuple[Point, ...] = ()
     notes: tuple[str, ...] = ()
     fast_steps: tuple[Point, ...] = ()
+    _hash: int | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        """Of the seconds, computed once: what is known of a curve is looked up by it for each run."""
+        known = self._hash
+        if known is None:
+            known = hash((self.decode, self.prefill))
+            object.__setattr__(self, "_hash", known)
+        return known
 
     @property
     def fast_end(self) -> ServiceCurve:

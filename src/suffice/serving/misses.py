@@ -34,14 +34,13 @@ class Misses:
         self._start, self._end = places.start, places.stop
         count = self._end - self._start
         # Too few attempts neither keep a limit nor break it; an answer of one token is no attempt at a time per token.
-        lengths = zip(drawn.outputs[places], drawn.prompts[places], strict=True)
-        longer = sum(min(output, request_tokens - prompt) > 1 for output, prompt in lengths)
+        longer = count if all(limit.metric != "tpot_s" for limit in limits) else _longer(drawn, places, request_tokens)
         attempts = [longer if limit.metric == "tpot_s" else count for limit in limits]
-        known = list(zip(limits, attempts, strict=True))
-        self._limits = [limit for limit, least in known if least >= least_samples(limit.percent)]
-        ranks = [rank_of(count, limit.percent) for limit in self._limits]
+        judged = [limit for limit, least in zip(limits, attempts, strict=True) if least >= least_samples(limit.percent)]
+        ranks = [rank_of(count, limit.percent) for limit in judged]
+        self._limits = [(index, limit.metric, limit.seconds) for index, limit in enumerate(judged)]
         self._left = [count - rank for rank in ranks]
-        all_are_attempts = len(self._limits) == len(limits) and min(attempts, default=count) == count
+        all_are_attempts = len(judged) == len(limits) and min(attempts, default=count) == count
         self._needed: list[int] | None = ranks if ranks and all_are_attempts else None
 
     def goes_on(self) -> None:
@@ -50,31 +49,36 @@ class Misses:
 
     def ended(self, number: int, recorder: Recorder) -> None:
         """A request has its last token, or failed: then it has no time of an end, and misses every limit."""
-        self._ended(number, number, recorder)
+        if self._start <= number < self._end:
+            self._count(number, recorder)
 
-    def _ended(self, place: int, number: int, recorder: Recorder) -> None:
-        """The same of a request that is the ``place``-th of those that limits are for."""
-        if not self._start <= place < self._end:
-            return
+    def _count(self, number: int, recorder: Recorder) -> None:
+        """Of a request that limits are for."""
         finish_s, needed = recorder.finish_s[number], self._needed
-        for index, limit in enumerate(self._limits):
-            if not self._keeps(limit, number, recorder, finish_s):
-                self._left[index] -= 1
-                if self._left[index] < 0:
-                    self.kept = False
-                    return
-            elif needed is not None:
-                needed[index] -= 1
+        for index, metric, seconds in self._limits:
+            if metric == "ttft_s":
+                taken_s = recorder.first_token_s[number] - recorder.arrival_s[number]
+            elif metric == "e2e_s":
+                taken_s = finish_s - recorder.arrival_s[number]
+            else:
+                later = recorder.output_tokens[number] - 1
+                taken_s = (finish_s - recorder.first_token_s[number]) / later if later > 0 else 0.0
+            if taken_s <= seconds and finish_s == finish_s:  # noqa: PLR0124  # not NaN
+                if needed is not None:
+                    needed[index] -= 1
+                continue
+            self._left[index] -= 1
+            if self._left[index] < 0:
+                self.kept = False
+                return
         if needed is not None and max(needed) <= 0:
             self.kept = True
 
-    @staticmethod
-    def _keeps(limit: LatencyLimit, number: int, recorder: Recorder, finish_s: float) -> bool:
-        if finish_s != finish_s:  # noqa: PLR0124  # NaN
-            return False
-        if limit.metric == "ttft_s":
-            return recorder.first_token_s[number] - recorder.arrival_s[number] <= limit.seconds
-        if limit.metric == "e2e_s":
-            return finish_s - recorder.arrival_s[number] <= limit.seconds
-        later = recorder.output_tokens[number] - 1
-        return later < 1 or (finish_s - recorder.first_token_s[number]) / later <= limit.seconds
+
+def _longer(drawn: DrawnLoad, places: slice, request_tokens: int) -> int:
+    """Requests whose answer has more than one token."""
+    outputs, prompts = drawn.outputs[places], drawn.prompts[places]
+    single, cut = outputs.count(1), sum(map((request_tokens - 1).__le__, prompts))
+    if not single or not cut:
+        return len(outputs) - single - cut
+    return sum(min(output, request_tokens - prompt) > 1 for output, prompt in zip(outputs, prompts, strict=True))

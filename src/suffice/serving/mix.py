@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _NEVER: Final = float("inf")
 _TURNAROUND_S: Final = 1 / MILLISECONDS_PER_SECOND  # from an answer to the client's next request, as in a closed loop
+_ROUNDING: Final = 2e-9  # of a sum that is taken up one by one
 _OTHER_SEED: Final = 1_000_003  # added to a seed, so that lengths of both sorts are drawn apart
 
 
@@ -150,25 +151,45 @@ class _MixedSource(Source):
 
 
 class _WaitedMisses(Misses):
-    """Misses of the requests that somebody waits for."""
+    """Misses of the requests that somebody waits for.
 
-    __slots__ = ("_source",)
+    Attributes:
+        is_broken: a limit cannot be kept any more. The run ends there, but not before the others surely got what is asked for.
+    """
+
+    __slots__ = ("_others_left", "_places", "_span", "is_broken")
 
     def __init__(
         self,
         limits: Sequence[LatencyLimit],
         window: Window,
         waited_for: DrawnLoad,
-        request_tokens: int,
+        scheduler: LlamaCppScheduler,
         source: _MixedSource,
+        least_per_s: float,
     ) -> None:
-        super().__init__(limits, window, waited_for, request_tokens)
-        self._source = source
+        super().__init__(limits, window, waited_for, scheduler.request_tokens)
+        self._places, self.is_broken = source.places, False
+        times_s = waited_for.times_s or []
+        self._span = times_s[self._start], times_s[self._end - 1]
+        self._others_left = least_per_s * (self._span[1] - self._span[0]) * (1 + _ROUNDING)
         self.goes_on()  # for what the others get
 
     def ended(self, number: int, recorder: Recorder) -> None:
         """The others miss nothing."""
-        self._ended(self._source.places[number], number, recorder)
+        place = self._places[number]
+        if place >= 0:
+            if self._start <= place < self._end:
+                self._count(number, recorder)
+                self.is_broken |= self.kept is False
+        elif self._others_left > 0:
+            self._others_left -= self._share(recorder.start_s[number], recorder.finish_s[number])
+        self.kept = False if self.is_broken and self._others_left <= 0 else None
+
+    def _share(self, start_s: float, finish_s: float) -> float:
+        """Of the time of an answered request, the part in which requests that count arrived; as in :meth:`MixedRun.others_per_s`."""
+        inside = min(finish_s, self._span[1]) - max(start_s, self._span[0])
+        return inside / (finish_s - start_s) if inside > 0 else 0.0
 
 
 class _MixedEngine(SlotsEngine):
@@ -182,19 +203,20 @@ class _MixedEngine(SlotsEngine):
         seed: int,
         limits: Sequence[LatencyLimit] = (),
         window: Window = STEADY,
+        least_per_s: float = 0.0,
     ) -> None:
         waited_for, others = mix.waited_for.draw(seed), mix.others.draw(seed + _OTHER_SEED)
         both = DrawnLoad(prompts=waited_for.prompts + others.prompts, outputs=waited_for.outputs + others.outputs)
         self._mixed = _MixedSource(waited_for, others, mix.streams, scheduler.request_tokens)
-        self._waited_misses = _WaitedMisses(limits, window, waited_for, scheduler.request_tokens, self._mixed)
+        self._waited_misses = _WaitedMisses(limits, window, waited_for, scheduler, self._mixed, least_per_s)
         super().__init__(curve, scheduler, both, self._waited_misses)
         self._source = self._mixed
         self._recorder = self._mixed.recorder
         self._closed = True  # the source hears of every answer
 
     @property
-    def is_broken(self) -> bool:
-        """Whether a limit cannot be kept any more, at which the run ended."""
+    def ended_early(self) -> bool:
+        """Whether a limit cannot be kept any more, and the others surely got what was asked for, at which the run ended."""
         return self._waited_misses.kept is False
 
     def run_both(self) -> MixedRun:
@@ -246,13 +268,12 @@ def others_beside(
     """
     rates: list[float] = []
     for number in range(trial.runs):
-        # What the first run gives the others has to be known, whatever the limits.
-        counted = () if number == 0 and least_per_s > 0 else limits
-        engine = _MixedEngine(curve, scheduler, mix, trial.seed + number, counted, trial.window)
+        least = least_per_s if number == 0 else 0.0
+        engine = _MixedEngine(curve, scheduler, mix, trial.seed + number, limits, trial.window, least)
         run = engine.run_both()
-        if not engine.is_broken:
+        if not engine.ended_early:
             rate = run.others_per_s(trial.window)
-            if number == 0 and rate < least_per_s:
+            if rate < least:
                 return rate
             if run_holds(run.waited_for, limits, trial.window):
                 rates.append(rate)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+_CHECKPOINT_TOKENS: Final = 4  # llama.cpp keeps the state so many tokens before the end of a prompt
 
 
 class KvLayout(StrEnum):
@@ -57,6 +60,24 @@ class LlamaCppScheduler:
             )
         if self.request_tokens < 2:  # noqa: PLR2004  # one token of a prompt and one of an answer
             raise ValueError(f"{self.context_tokens} tokens of context are too few for {self.slots} slots")
+
+    @property
+    def pass_tokens(self) -> int:
+        """Most tokens of one pass."""
+        return min(self.micro_batch_tokens, self.batch_tokens)
+
+    @property
+    def kept_tokens(self) -> int:
+        """So many tokens at most before the end of a prompt steps no longer fill themselves with it."""
+        return 1 if self.prompt_end is PromptEnd.WHOLE else _CHECKPOINT_TOKENS + self.pass_tokens
+
+    def chunk_tokens(self, left: int, room: int) -> int:
+        """What a step reads of a prompt of which ``left`` tokens are not read yet, where ``room`` of them fit into it."""
+        if self.prompt_end is PromptEnd.CHECKPOINTS:
+            for before_end in (_CHECKPOINT_TOKENS + self.pass_tokens, _CHECKPOINT_TOKENS):
+                if left > before_end:
+                    return min(left - before_end, room)
+        return min(left, room)
 
     @property
     def capacity_tokens(self) -> int:

@@ -18,10 +18,11 @@ from collections import deque
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from suffice.serving.alone import FEW_STEPS, Alone
 from suffice.serving.engine import Engine
-from suffice.serving.passes import Neighbours, Part, read_s, separate_passes_s, shared_passes_s
-from suffice.serving.schedulers import KvLayout, LlamaCppScheduler, PromptEnd
-from suffice.serving.step_times import Jump, Read, jump_of
+from suffice.serving.passes import Neighbours, Part, separate_passes_s, shared_passes_s
+from suffice.serving.schedulers import KvLayout, LlamaCppScheduler
+from suffice.serving.step_times import Jump, jump_of
 
 if TYPE_CHECKING:
     from suffice.serving.curve import ServiceCurve
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from suffice.serving.misses import Misses
 
 _NEVER = float("inf")
-_FEW_STEPS = 4  # below, one at a time is as quick
-_CHECKPOINT_TOKENS = 4  # llama.cpp keeps the state so many tokens before the end of a prompt
 
 
 class SlotsEngine(Engine):
@@ -44,12 +43,9 @@ class SlotsEngine(Engine):
         self._scheduler = scheduler
         self._slots = slots
         self._shared = scheduler.layout is KvLayout.UNIFIED
-        self._pass_tokens = min(scheduler.micro_batch_tokens, scheduler.batch_tokens)
-        rules = (self._shared, scheduler.batch_tokens, self._pass_tokens, scheduler.prompt_end)
-        self._reads = self._times.reads_under(rules)
-        least_chunk = scheduler.batch_tokens - slots + 1
-        self._long_tokens = _FEW_STEPS * least_chunk
-        self._has_long = max(drawn.prompts, default=0) > self._long_tokens
+        self._pass_tokens = scheduler.pass_tokens
+        self._alone = Alone(self._times, scheduler)
+        self._has_long = max(drawn.prompts, default=0) > FEW_STEPS * (scheduler.batch_tokens - slots + 1)
         self._free = deque(range(slots - 1, -1, -1))  # least recently used first
         self._request = [-1] * slots
         self._base = [0] * slots
@@ -80,33 +76,50 @@ class SlotsEngine(Engine):
             self._reading[slot] = 0
 
     def _serve_alone(self) -> bool:
-        """Jump from an idle server over a whole request; False where another one could begin before its end.
+        """Jump from an idle server over whole requests, one after the other, until one could meet another; whether nothing is left to be done now.
 
-        With one slot that is every request, and under a light load most of them.
+        With one slot that is every request, and under a light load most of them: all in one loop, which calls little.
         """
-        if self._slots > 1 and len(self._queue) > 1:
-            return False
-        number, recorder = self._queue[0], self._recorder
-        prompt, later = recorder.prompt_tokens[number], recorder.output_tokens[number] - 1
-        read = self._read_of(prompt)
-        next_s = self._source.next_s if self._slots > 1 else _NEVER
-        if read is None or next_s < self._now + read.seconds or (self._shared and prompt + later > self._capacity):
-            return False
-        answer_s = self._times.steps_s(1, prompt, later) if later else 0.0
-        first_s = self._now + read.seconds
-        if next_s < first_s + answer_s:
-            return False
-        self._queue.popleft()
-        self._free.rotate(-1)  # the slot that was used least recently is now the last one
-        recorder.start_s[number], recorder.first_token_s[number] = self._now, first_s
-        self._times.read_again(read)
-        self._token_seconds += read.token_seconds + (prompt + later / 2) * answer_s
-        self._most_tokens = max(self._most_tokens, prompt + later)
-        self._busy_s += read.seconds + answer_s
-        self._steps += read.steps + later
-        self._now = first_s + answer_s
-        self._answered(number)
-        return True
+        source, queue, recorder, misses, alone = self._source, self._queue, self._recorder, self._misses, self._alone
+        now, several, served, deepest, largest_chunk = self._now, self._slots > 1, 0, 0, 0
+        sums, known = alone.sums, len(alone.sums)
+        while queue and not (several and len(queue) > 1):
+            number = queue[0]
+            prompt, later = recorder.prompt_tokens[number], recorder.output_tokens[number] - 1
+            end = prompt + later
+            if prompt > alone.longest or end > alone.room:
+                break
+            read = alone.reads.get(prompt) or alone.read(prompt)
+            answer_s = sums[end] - sums[prompt] if end < known else alone.answer_s(prompt, later)
+            first_s = now + read.seconds
+            if several and source.next_s < first_s + answer_s:
+                break
+            queue.popleft()
+            served += 1
+            recorder.start_s[number], recorder.first_token_s[number] = now, first_s
+            recorder.finish_s[number] = now = first_s + answer_s
+            self._token_seconds += read.token_seconds + (prompt + later / 2) * answer_s
+            self._busy_s += read.seconds + answer_s
+            self._steps += read.steps + later
+            self._most_tokens = max(self._most_tokens, end)
+            depth = end if later else read.depth
+            deepest = max(deepest, depth)
+            largest_chunk = max(largest_chunk, read.largest_chunk)
+            if misses is not None:
+                misses.ended(number, recorder)
+                if misses.kept is not None:
+                    break
+            if self._closed:
+                source.answered(number, now)
+            while source.next_s <= now or (not queue and source.next_s != _NEVER):
+                now = max(now, source.next_s)
+                came = source.take()
+                if came is not None:
+                    queue.append(came)
+        self._now = now
+        self._times.asked_again(largest_chunk, deepest)
+        self._free.rotate(-served)  # the slots that were used least recently are now the last ones
+        return not queue or (misses is not None and misses.kept is not None)
 
     def _generating_runs(self) -> list[Neighbours]:
         """The passes of a pure decode step: all generating slots at once, or each run of neighbours."""
@@ -114,32 +127,32 @@ class SlotsEngine(Engine):
             return self._runs
         runs: list[Neighbours] = []
         if self._shared or self._batch == self._slots:
-            runs.append(Neighbours(self._slots - 1, self._batch, self._base_sum))
+            runs.append((self._slots - 1, self._batch, self._base_sum))
         else:
             flags, start = self._generating, self._generating.find(1)
             while start >= 0:
                 end = flags.find(0, start)
-                runs.append(Neighbours(end - 1, end - start, sum(self._base[start:end])))
+                runs.append((end - 1, end - start, sum(self._base[start:end])))
                 start = flags.find(1, end)
         self._runs = runs
         return runs
 
     def _generate(self, steps: int) -> None:
         """Jump: to the end of an answer, or to the first boundary of steps at which a newcomer finds a free slot."""
-        total = self._total_depth
+        batch = self._batch
+        total = self._base_sum + batch * self._steps
         if self._shared:
-            room = (self._capacity - total) // self._batch
+            room = (self._capacity - total) // batch
             if room < 1:
                 self._overflow()
                 return
             steps = min(steps, room)
         gap_s = self._source.next_s - self._now if self._free else _NEVER
-        runs = self._generating_runs()
-        if len(runs) == 1:
-            jump = self._times.jump(self._batch, total, steps, gap_s)
+        if batch == 1 or len(runs := self._generating_runs()) == 1:
+            steps, seconds = self._times.jump(batch, total, steps, gap_s)
         else:
-            jump = self._jump_of_runs(runs, steps, gap_s)
-        self._pass_time(jump.seconds, jump.steps)
+            steps, seconds = self._jump_of_runs(runs, steps, gap_s)
+        self._pass_time(seconds, steps)
         self._finish_due()
 
     def _jump_of_runs(self, runs: list[Neighbours], steps: int, gap_s: float) -> Jump:
@@ -147,16 +160,16 @@ class SlotsEngine(Engine):
         times, done = self._times, self._steps
 
         def seconds_of(count: int) -> float:
-            return sum([times.steps_s(run.size, run.base_sum + run.size * done, count) for run in runs])
+            return sum([times.steps_s(size, base_sum + size * done, count) for _, size, base_sum in runs])
 
         seconds = seconds_of(steps)
-        return Jump(steps, seconds) if seconds <= gap_s else jump_of(seconds_of, steps, gap_s, seconds)
+        return (steps, seconds) if seconds <= gap_s else jump_of(seconds_of, steps, gap_s, seconds)
 
     def _finish_due(self) -> None:
         """Answers whose last token came with the last step."""
-        finishing, end = self._finishing, (self._steps + 1) * self._slots
-        while finishing and finishing[0] < end:
-            slot = heappop(finishing) % self._slots
+        finishing, slots = self._finishing, self._slots
+        while finishing and finishing[0] < (self._steps + 1) * slots:
+            slot = heappop(finishing) % slots
             self._generating[slot] = 0
             self._batch -= 1
             self._base_sum -= self._base[slot]
@@ -174,8 +187,7 @@ class SlotsEngine(Engine):
         if self._has_long and self._read_far():
             return
         parts, taken = self._prompt_parts()
-        depth = self._total_depth
-        if self._shared and depth + self._batch + self._read_tokens + taken > self._capacity:
+        if self._shared and self._total_depth + self._batch + self._read_tokens + taken > self._capacity:
             self._overflow()
             return
         self._pass_time(self._mixed_s(parts, 0), 1, taken)
@@ -191,13 +203,15 @@ class SlotsEngine(Engine):
         return separate_passes_s(self._times, self._pass_tokens, runs, self._steps + ahead, parts)
 
     def _read_alone(self) -> bool:
-        """Jump to the end of the only prompt at the server; False where it has begun, is long, or somebody finds a free slot before its end."""
+        """Jump to the end of the only prompt at the server; False where it has begun, is long, does not fit, or somebody finds a free slot before its end."""
         ((slot, done),) = self._reading.items()
         prompt = self._recorder.prompt_tokens[self._request[slot]]
-        read = None if done else self._read_of(prompt)
-        if read is None or (self._free and self._source.next_s < self._now + read.seconds):
+        if done or prompt > self._alone.longest:
             return False
-        self._times.read_again(read)
+        read = self._alone.reads.get(prompt) or self._alone.read(prompt)
+        if self._free and self._source.next_s < self._now + read.seconds:
+            return False
+        self._times.asked_again(read.largest_chunk, read.depth)
         self._reading[slot] = prompt
         # Of the account, in which the mean depth is half of the prompt: it is not, where chunks differ.
         self._token_seconds += read.token_seconds - prompt / 2 * read.seconds
@@ -205,34 +219,12 @@ class SlotsEngine(Engine):
         self._begin_answers()
         return True
 
-    def _read_of(self, prompt: int) -> Read | None:
-        """What it takes to read a whole prompt alone; None where it is long, or fails since it does not fit."""
-        if prompt > self._long_tokens or (self._shared and prompt > self._capacity):
-            return None
-        read = self._reads.get(prompt)
-        if read is not None:
-            return read
-        times, own = self._times, self._pass_tokens
-        seconds, token_seconds, steps, done, largest = 0.0, 0.0, 0, 0, 0
-        has_step = False  # a pass over one token, which is a decode step
-        while done < prompt:
-            chunk = self._chunk(prompt - done, self._scheduler.batch_tokens)
-            step_s = self._mixed_s([Part(0, chunk, done)], 0) if self._shared else read_s(times, own, chunk, done)
-            seconds, steps, token_seconds = seconds + step_s, steps + 1, token_seconds + (done + chunk / 2) * step_s
-            done, largest = done + chunk, max(largest, min(chunk, own))
-            has_step |= not self._shared and (chunk - 1) % own == 0
-        read = Read(seconds, steps, token_seconds, 0 if has_step and largest == 1 else largest)
-        if not has_step:  # else each run has to count it
-            self._reads[prompt] = read
-        return read
-
     def _read_far(self) -> bool:
         """Jump over the steps that the first prompt fills alone, to where something else happens; False where these are few."""
         slot = min(self._reading)
         done, chunk = self._reading[slot], self._scheduler.batch_tokens - self._batch
-        kept = 1 if self._scheduler.prompt_end is PromptEnd.WHOLE else _CHECKPOINT_TOKENS + self._pass_tokens
-        steps = (self._recorder.prompt_tokens[self._request[slot]] - done - kept) // chunk
-        if steps < _FEW_STEPS:
+        steps = (self._recorder.prompt_tokens[self._request[slot]] - done - self._scheduler.kept_tokens) // chunk
+        if steps < FEW_STEPS:
             return False
         if self._batch:
             steps = min(steps, self._finishing[0] // self._slots - self._steps)
@@ -243,9 +235,9 @@ class SlotsEngine(Engine):
             return self._mixed_s([Part(slot, chunk, done + chunk * ahead)], ahead)
 
         gap_s = self._source.next_s - self._now if self._free else _NEVER
-        while steps >= _FEW_STEPS and steps * seconds_of(steps - 1) > gap_s:  # no step is shorter than one before it
+        while steps >= FEW_STEPS and steps * seconds_of(steps - 1) > gap_s:  # no step is shorter than one before it
             steps //= 2
-        if steps < _FEW_STEPS:
+        if steps < FEW_STEPS:
             return False
         self._reading[slot] = done + chunk * steps
         self._read_steps(seconds_of, steps, chunk)
@@ -258,19 +250,12 @@ class SlotsEngine(Engine):
         parts, taken = [], 0
         for slot in sorted(self._reading) if len(self._reading) > 1 else list(self._reading):
             done = self._reading[slot]
-            chunk = self._chunk(self._recorder.prompt_tokens[self._request[slot]] - done, room - taken)
+            chunk = self._scheduler.chunk_tokens(self._recorder.prompt_tokens[self._request[slot]] - done, room - taken)
             if chunk > 0:
                 parts.append(Part(slot, chunk, done))
                 self._reading[slot] = done + chunk
                 taken += chunk
         return parts, taken
-
-    def _chunk(self, left: int, room: int) -> int:
-        if self._scheduler.prompt_end is PromptEnd.CHECKPOINTS:
-            for before_end in (_CHECKPOINT_TOKENS + self._pass_tokens, _CHECKPOINT_TOKENS):
-                if left > before_end:
-                    return min(left - before_end, room)
-        return min(left, room)
 
     def _begin_answers(self) -> None:
         """Prompts that are read: their first token is there."""

@@ -7,7 +7,7 @@ from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -31,11 +31,8 @@ _KEPT_TOKENS: Final = 4096
 _MOST_KEPT_PASSES: Final = 10_000
 
 
-class Jump(NamedTuple):  # made millions of times, and three times as fast as a frozen dataclass
-    """So many steps at once, and their seconds."""
-
-    steps: int
-    seconds: float
+# So many steps at once, and their seconds.
+Jump = tuple[int, float]
 
 
 def jump_of(seconds_of: Callable[[int], float], most: int, gap_s: float, most_s: float) -> Jump:
@@ -53,12 +50,12 @@ def jump_of(seconds_of: Callable[[int], float], most: int, gap_s: float, most_s:
     low = max(1, min(most, math.ceil(gap_s * most / most_s)))
     reached = seconds_of(low)
     if reached >= gap_s or low == most:
-        return Jump(low, reached)
+        return low, reached
     high = min(most, max(low + 1, math.ceil(gap_s * low / reached)))
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if seconds_of(middle) >= gap_s else (middle, high)
-    return Jump(high, seconds_of(high))
+    return high, seconds_of(high)
 
 
 class Sums(NamedTuple):
@@ -130,22 +127,13 @@ def _depths(surface: Surface) -> Iterable[float]:
     return surface.depths if isinstance(surface, MeasuredSurface) else ()
 
 
-class Read(NamedTuple):
-    """A whole prompt that is read by a server which does nothing else."""
-
-    seconds: float
-    steps: int
-    token_seconds: float  # integral of its tokens in the cache over that time
-    largest_chunk: int
-
-
 @dataclass(slots=True)
 class _Known:
     """What was computed of one curve, for the runs to come: searches simulate it dozens of times with the same prompts."""
 
     sums: dict[int, array[float]] = field(default_factory=dict)
     prefill: dict[tuple[int, float], float] = field(default_factory=dict)
-    reads: dict[Hashable, dict[int, Read]] = field(default_factory=dict)  # by the rules of a scheduler
+    under: dict[Hashable, dict[Any, Any]] = field(default_factory=dict)  # by the rules of a scheduler
 
 
 @lru_cache(maxsize=_KNOWN_CURVES)
@@ -160,20 +148,22 @@ class StepTimes:
     mean depth between m and m+1 they take the same share of the two sums. So k steps cost four look-ups, and the sum is exact.
     """
 
-    def __init__(self, curve: ServiceCurve) -> None:
+    def __init__(self, curve: ServiceCurve, known: _Known | None = None) -> None:
         self._curve = curve
-        self._known = _known_of(curve)
+        self._known = known or _known_of(curve)
         self._sums: dict[int, array[float]] = {}
         self._far: dict[int, _FarSteps] = {}
         self._empty_s: dict[int, float] = {}
         self._prefill: dict[tuple[int, float], float] = {}
         self._deepest = 0
+        self._has_single = False  # a step of one sequence whose time was known
         self._largest_chunk = 0
 
     @property
     def reached(self) -> Reached:
         """The largest batch, mean depth and chunk that were asked for."""
-        return Reached(batch=max(self._sums, default=0), depth=self._deepest, chunk=self._largest_chunk)
+        largest = max(self._sums, default=int(self._has_single))
+        return Reached(batch=largest, depth=self._deepest, chunk=self._largest_chunk)
 
     def _longer(self, batch: int, tokens: int) -> array[float]:
         """The running sums of a batch size, made long enough for a depth."""
@@ -189,6 +179,10 @@ class StepTimes:
                 self._known.sums[batch] = sums
         self._sums[batch] = sums
         return sums
+
+    def sums_of_one(self) -> array[float]:
+        """Running sums of the steps of one sequence, some thousand of them."""
+        return self._longer(1, 0)
 
     def steps_s(self, batch: int, total_depth: int, steps: int) -> float:
         """Seconds of the next ``steps`` decode steps of ``batch`` sequences that hold ``total_depth`` tokens together."""
@@ -230,7 +224,7 @@ class StepTimes:
         """``most`` steps, or the least number of them that last ``gap_s``, whichever is less."""
         seconds = self.steps_s(batch, total_depth, most)
         if seconds <= gap_s:
-            return Jump(most, seconds)
+            return most, seconds
         whole, rest = divmod(total_depth, batch)
         share, sums = rest / batch, self._sums[batch]
         if whole + most + 1 >= len(sums):
@@ -243,13 +237,19 @@ class StepTimes:
 
         return jump_of(seconds_of, most, gap_s, seconds)
 
-    def reads_under(self, rules: Hashable) -> dict[int, Read]:
-        """Whole prompts that were read alone under the rules of a scheduler, by their tokens; who reads another one adds it."""
-        return self._known.reads.setdefault(rules, {})
+    def apart(self) -> StepTimes:
+        """Times of the same curve whose reach is counted apart."""
+        return StepTimes(self._curve, self._known)
 
-    def read_again(self, read: Read) -> None:
-        """A prompt is read whose time is known."""
-        self._largest_chunk = max(self._largest_chunk, read.largest_chunk)
+    def kept_under(self, rules: Hashable) -> dict[Any, Any]:
+        """What was found out of the curve under the rules of a scheduler, to be added to."""
+        return self._known.under.setdefault(rules, {})
+
+    def asked_again(self, largest_chunk: int, depth: int) -> None:
+        """Times that are known were used: of a prompt, and of one sequence down to a depth (0: of none)."""
+        self._largest_chunk = max(self._largest_chunk, largest_chunk)
+        self._deepest = max(self._deepest, depth)
+        self._has_single |= depth > 0
 
     def empty_s(self, batch: int) -> float:
         """Seconds of one decode step of ``batch`` sequences with empty caches."""

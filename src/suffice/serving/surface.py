@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+
+from suffice.stats.intervals import median
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -67,12 +70,13 @@ class MeasuredSurface:
     seconds: tuple[tuple[float, ...], ...]
 
     def __post_init__(self) -> None:
-        grid = np.array(self.seconds)
-        if grid.shape != (len(self.sizes), len(self.depths)) or grid.size == 0:
+        # Grids are small, and thousands of them are made: NumPy would take ten times as long.
+        columns = len(self.depths)
+        if not self.sizes or not columns or [len(row) for row in self.seconds] != [columns] * len(self.sizes):
             raise ValueError("a surface needs one row of seconds a size and one column a depth")
-        if (np.diff(self.sizes) <= 0).any() or (np.diff(self.depths) <= 0).any():
+        if any(after <= before for knots in (self.sizes, self.depths) for before, after in pairwise(knots)):
             raise ValueError("sizes and depths of a surface ascend")
-        if (np.diff(grid, axis=1) < 0).any():
+        if any(after < before for row in self.seconds for before, after in pairwise(row)):
             raise ValueError("the seconds of a surface never fall with depth")
 
     @property
@@ -87,12 +91,17 @@ class MeasuredSurface:
 
     def at(self, size: float, depth: float) -> float:
         """Seconds of one pass."""
+        seconds, sizes = self.seconds, self.sizes
         column, along = _place(self.depths, depth)
-        if size >= self.sizes[-1]:
-            return _between(self.seconds[-1], column, along) * self._growth(size)
-        row, share = _place(self.sizes, size)
-        lower = _between(self.seconds[row], column, along)
-        return lower if share == 0.0 else lower + share * (_between(self.seconds[row + 1], column, along) - lower)
+        if size >= sizes[-1]:
+            return _between(seconds[-1], column, along) * self._growth(size)
+        row, share = _place(sizes, size)
+        if along == 0.0:  # most of all: a prompt that is read from its beginning
+            lower, upper = seconds[row][column], seconds[row + 1][column] if share else 0.0
+        else:
+            lower = _between(seconds[row], column, along)
+            upper = _between(seconds[row + 1], column, along) if share else 0.0
+        return lower + share * (upper - lower) if share else lower
 
     def _growth(self, size: float) -> float:
         """How many times longer a pass beyond the largest size takes than one of that size, whatever the depth."""
@@ -141,12 +150,11 @@ def surface_of_points(points: Iterable[Point]) -> MeasuredSurface:
         raise ValueError("a service curve needs at least one measured point")
     depths = sorted({depth for row in by_size.values() for depth in row})
     curves = {size: pooled(row) for size, row in sorted(by_size.items())}
-    grid = [_filled(size, curves, depths) for size in curves]
-    rising = np.maximum.accumulate(np.array(grid), axis=1)  # of borrowed growth, which may cross
     return MeasuredSurface(
         sizes=tuple(float(size) for size in curves),
         depths=tuple(depths),
-        seconds=tuple(tuple(float(value) for value in row) for row in rising),
+        # Rising, since borrowed growth may cross.
+        seconds=tuple(tuple(accumulate(_filled(size, curves, depths), max)) for size in curves),
     )
 
 
@@ -154,7 +162,7 @@ def pooled(row: dict[float, list[float]]) -> list[tuple[float, float]]:
     """(depth, seconds) of one size that never fall, by pooling adjacent violators; several points at a depth count by their median."""
     blocks: list[tuple[float, int]] = []  # mean seconds and number of depths
     for depth in sorted(row):
-        blocks.append((float(np.median(row[depth])), 1))
+        blocks.append((median(row[depth]), 1))
         while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
             (left, n_left), (right, n_right) = blocks[-2:]
             blocks[-2:] = [((left * n_left + right * n_right) / (n_left + n_right), n_left + n_right)]
