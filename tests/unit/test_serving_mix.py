@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -125,6 +127,17 @@ def test_prompts_that_do_not_fit_are_rejected_and_answers_are_cut() -> None:
     assert cut.others.count(Outcome.TRUNCATED) == len(cut.others.outcome)
     assert none.waited_for.count(Outcome.REJECTED) == 20
     assert not none.others.served.any()
+
+
+def test_others_of_which_none_fits_are_given_up() -> None:
+    """Those that wait come once in six days: nobody asks again in each millisecond until then."""
+    rare = replace(waiting(2e-6, 20), prompt=FixedLength(tokens=10))
+    mix = Mix(waited_for=rare, others=REST, streams=2)
+
+    found = simulate_mix(flat_curve(), server(4, context=60), mix)
+
+    assert found.others.count(Outcome.REJECTED) == len(found.others.outcome) < 2 * REST.requests
+    assert found.waited_for.served.all()
 
 
 def test_a_mix_is_an_open_loop_and_something_beside_it() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from suffice.model.gguf_header import TensorInfo
 
+_NAMES: Final = 8192  # of tensors that are remembered: each recipe asks for the same
 FLOAT_TYPES: Final = frozenset({"f32", "f16", "bf16"})
 _HEAD_IN_Q5: Final = frozenset("iq1_s iq1_m iq2_xxs iq2_xs iq2_s iq2_m iq3_xxs".split())
 _FFN_ROLES: Final = frozenset({Role.FFN_UP, Role.FFN_GATE, Role.FFN_DOWN})
@@ -60,8 +62,12 @@ _Q8_IN_GLM5: Final = ("attn_q_a", "attn_q_b", "nextn.eh_proj")
 
 def may_quantize(tensor: TensorInfo, architecture: str) -> bool:
     """Whether the quantizer touches a tensor at all: matrices of weights, less those that are too small or too sensitive."""
-    name = tensor.name
-    if n_dims(tensor.dims) == 1 or not name.endswith("weight") or name in _NEVER_EXACTLY:
+    return n_dims(tensor.dims) > 1 and _may_quantize(tensor.name, architecture)
+
+
+@lru_cache(maxsize=_NAMES)
+def _may_quantize(name: str, architecture: str) -> bool:
+    if not name.endswith("weight") or name in _NEVER_EXACTLY:
         return False
     parts = _NEVER + (_NEVER_IN_GLM5 if architecture == _GLM5 else ())
     return not any(part in name for part in parts)

@@ -101,6 +101,7 @@ class _MixedSource(Source):
         self._waited_for, self._others = waited_for, others
         self._times_s = waited_for.times_s or []
         self._came = self._ended = self._drawn = 0
+        self._refused = 0  # others in a row
         self._ready = [0.0] * streams
         self.next_s = self._next()
 
@@ -125,10 +126,19 @@ class _MixedSource(Source):
         self.places.append(-1 if is_other else place)
         outcome = self._record(now, drawn.prompts[place], drawn.outputs[place])
         if outcome is Outcome.REJECTED:
-            self.answered(number, now)
+            self._reject(number, now)
             return None
+        self._refused = 0 if is_other else self._refused
         self.next_s = self._next()
         return number
+
+    def _reject(self, number: int, now: float) -> None:
+        """A prompt does not fit. A stream of which none does ends: it would ask again each millisecond for as long as nobody comes."""
+        self._refused += self.is_other[number]
+        if self.is_other[number] and self._refused >= len(self._others.prompts):
+            self.next_s = self._next()
+        else:
+            self.answered(number, now)
 
     def _record(self, now: float, prompt: int, output: int) -> Outcome:
         recorder, room = self.recorder, max(0, self._limit_tokens - prompt)
