@@ -20,6 +20,8 @@ from suffice.serving.recorded import curve_notes, curve_of_record
 from suffice.serving.surface import Point
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from suffice.serving.curve import ServiceCurve
 
 # A token of depth is 100 kB, the memory gives 10 GB/s: 10 us a token and sequence, 10 ms at depth 1000.
@@ -44,18 +46,52 @@ def _curve(record: RunRecord) -> ServiceCurve:
     return curve
 
 
+def _with_bent(record: RunRecord, is_off: Callable[[ServicePass], bool]) -> RunRecord:
+    """The record as one of slices, of which some passes lie off the line."""
+    service = record.measurement.service
+    assert service is not None
+    decode, prefill = (
+        tuple(replace(one, largest_residual=0.06 if is_off(one) else 0.05) for one in passes)
+        for passes in (service.decode, service.prefill)
+    )
+    return replace(
+        record, measurement=replace(record.measurement, service=replace(service, decode=decode, prefill=prefill))
+    )
+
+
 def test_passes_of_slices_off_the_line_are_left_out() -> None:
     """A pass of two that took twice its time on bent slices is what lies between one and four, and that is said."""
     record = _record({(1, 0): 0.05, (2, 0): 0.2, (4, 0): 0.08})
-    service = record.measurement.service
-    assert service is not None
-    bent = tuple(replace(one, largest_residual=0.06 if one.size == 2 else 0.05) for one in service.decode)
-    doubtful = replace(record, measurement=replace(record.measurement, service=replace(service, decode=bent)))
+    doubtful = _with_bent(record, lambda one: one.size == 2)
 
     assert _curve(record).decode_s(2, 0) == pytest.approx(0.2)
     assert _curve(doubtful).decode_s(2, 0) == pytest.approx(0.06)
     assert [note for note in _curve(doubtful).notes if note.startswith("1 of 4 passes")]
     assert "1 of 4 passes of the service curve are left out" in run_text(doubtful)
+
+
+@pytest.mark.parametrize("kind", ["decode", "prefill"])
+def test_without_passes_of_a_kind_there_is_no_curve_and_that_is_said(kind: str) -> None:
+    """Neither in the notes nor as the uncertainty of something is a curve spoken of that does not exist."""
+    record = _record({(1, 0): 0.05, (2, 0): 0.06})
+    service = record.measurement.service
+    assert service is not None
+    off = service.decode if kind == "decode" else service.prefill
+    doubtful = _with_bent(record, lambda one: one.size in {other.size for other in off})
+
+    assert curve_of_record(doubtful) is None
+    assert any(note.endswith("there is no curve without them") for note in curve_notes(doubtful))
+    assert "goes through the others" not in run_text(doubtful)
+
+
+def test_a_pass_that_is_left_out_does_not_say_how_far_repetitions_scatter() -> None:
+    """One of two that scatters by a factor of nine counts, until it lies off the line."""
+    record = _record({(1, 0): 0.05})
+    service = ServiceRecord(slots=2, decode=(ServicePass(size=2, depth=0, seconds=(0.01, 0.05, 0.09)),), prefill=CHUNKS)
+    noisy = replace(record, measurement=replace(record.measurement, service=service))
+
+    assert evidence_from(noisy).service_uncertainty not in {None, 0.0}
+    assert evidence_from(_with_bent(noisy, lambda one: one.size == 2)).service_uncertainty == 0.0
 
 
 def test_steps_that_keep_the_bound_are_as_measured() -> None:

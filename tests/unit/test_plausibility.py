@@ -61,11 +61,14 @@ def test_a_step_of_the_service_curve_cannot_be_shorter_than_reading_the_weights(
         model=ModelRecord(streamed_bytes=1e9),
     )
 
-    def found(step_s: float) -> tuple[str, ...]:
-        passes = tuple(ServicePass(size=size, depth=0, seconds=(step_s,) * 8) for size in (1, 8))
+    def found(step_s: float, residual: float | None = None) -> tuple[str, ...]:
+        passes = tuple(
+            ServicePass(size=size, depth=0, seconds=(step_s,) * 8, largest_residual=residual) for size in (1, 8)
+        )
         service = ServiceRecord(slots=8, decode=passes)
         return contradictions_in(replace(record, measurement=replace(record.measurement, service=service)))
 
     assert found(0.2) == ()
     assert len(found(0.05)) == 1
     assert "decode step of 1" in found(0.05)[0]
+    assert found(0.05, residual=0.2) == ()  # slices off the line say nothing of the whole model

@@ -26,7 +26,7 @@ def read_curve(path: Path) -> tuple[ServiceCurve, RunRecord | None]:
     from suffice.loaders.strict_json import parse_json
     from suffice.records.store import record_from
     from suffice.serving.curve_document import curve_of_document
-    from suffice.serving.recorded import curve_of_record
+    from suffice.serving.recorded import curve_notes, curve_of_record
 
     text = read_small_file(path, limit_bytes=_MOST_BYTES, error=RecordError)
     try:
@@ -38,5 +38,6 @@ def read_curve(path: Path) -> tuple[ServiceCurve, RunRecord | None]:
     record = record_from(document, source=str(path))
     curve = curve_of_record(record)
     if curve is None:
-        raise RecordError(f"{path} is a run record without a service curve; measure it with --slots N")
+        why = "".join(f" ({note})" for note in curve_notes(record)[:1])
+        raise RecordError(f"{path} is a run record without a service curve{why}; measure it with --slots N")
     return curve, record

@@ -110,14 +110,14 @@ def _save(record: RunRecord, out: Path | None) -> None:
 def _say_next(record: RunRecord, out: Path | None) -> None:
     """Where the record is and what reads it, on stderr; how to keep it, where it was not written."""
     from suffice.report.tables import one_line
+    from suffice.serving.recorded import passes_that_count
 
     if out is None:
         text = "the record was not kept; give --out FILE, and `suffice decide DEMAND FILE` gives a verdict from it"
     else:
         file = shlex.quote(str(out))
-        service = record.measurement.service
-        simulated = service is not None and bool(service.decode) and bool(service.prefill)
-        load = f", or suffice simulate --curve {file} --rate 1" if simulated else ""
+        passes = passes_that_count(record)
+        load = f", or suffice simulate --curve {file} --rate 1" if passes.decode and passes.prefill else ""
         text = f"record: {file}; next: suffice decide DEMAND {file}{load}"
     with suppress(OSError, ValueError):  # a line that cannot be written is no reason to lose a result
         typer.echo(one_line(text), err=True)

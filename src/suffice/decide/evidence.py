@@ -15,7 +15,7 @@ from suffice.decide.quiet import undisturbed_record
 from suffice.model.basis import Basis, weakest
 from suffice.model.extrapolation import STAND_IN_ERROR, is_bent
 from suffice.model.prefill_curve import PrefillCurve
-from suffice.serving.recorded import curve_of_record
+from suffice.serving.recorded import curve_of_record, passes_that_count
 from suffice.stats.intervals import median, median_interval
 from suffice.units import BITS_PER_BYTE
 
@@ -348,14 +348,13 @@ def residual_of(record: RunRecord, phase: str, depth: int = 0) -> float:
 
 
 def _service_uncertainty(record: RunRecord) -> float | None:
-    """The median over all passes of the half width of a pass's interval, as a share of its time.
+    """The median over all passes that count of the half width of a pass's interval, as a share of its time.
 
     The passes were measured one after the other, so that their errors are their own: the curve as a whole is as uncertain as one of them
     at most. Passes of one repetition say nothing of the scatter.
     """
-    service = record.measurement.service
-    passes = () if service is None else (*service.decode, *service.prefill)
-    intervals = [median_interval(one.seconds) for one in passes if one.seconds]
+    passes = passes_that_count(record)
+    intervals = [median_interval(one.seconds) for one in (*passes.decode, *passes.prefill)]
     shares = [(interval.high - interval.low) / (interval.high + interval.low) for interval in intervals if interval]
     return median(shares) if shares else None
 

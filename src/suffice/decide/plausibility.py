@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from suffice.serving.recorded import passes_that_count
 from suffice.stats.intervals import estimate_from
 from suffice.units import format_bandwidth, format_bytes
 
@@ -79,11 +80,8 @@ def contradictions_in(record: RunRecord) -> tuple[str, ...]:
 
 def _impossible_passes(record: RunRecord, ceiling_tokens_per_second: float, bandwidth_spread: float) -> tuple[str, ...]:
     """Decode steps of the service curve that are shorter than reading the weights once: every step reads them, however many it serves."""
-    service = record.measurement.service
     found: list[str] = []
-    for one in () if service is None else service.decode:
-        if not one.seconds:
-            continue
+    for one in passes_that_count(record).decode:
         steps_per_s = estimate_from([1 / seconds for seconds in one.seconds])
         checked = check_rate(
             f"a decode step of {one.size} at depth {one.depth}: steps at",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from suffice.model.basis import Basis
@@ -22,18 +22,14 @@ _LEAST_DIFFERENCE: Final = 0.03  # within which repetitions are taken for settle
 
 
 def curve_of_record(record: RunRecord) -> ServiceCurve | None:
-    """The curve through the medians of the passes that were measured; None where the record holds none of a kind.
+    """The curve through the medians of the passes that count (:func:`passes_that_count`); None where the record holds none of a kind.
 
-    Passes of slices whose times do not lie on a line are no evidence of all layers: the curve goes through the others. Steps do not grow less with depth than reading the cache takes, where the record knows its bytes and the bandwidth.
+    Steps do not grow less with depth than reading the cache takes, where the record knows its bytes and the bandwidth.
 
     Raises:
         ValueError: a pass of no size or of no time.
     """
-    service = record.measurement.service
-    if service is None:
-        return None
-    prefill = _points(service.prefill)
-    steps = _steps(record)
+    prefill, steps = _points(passes_that_count(record).prefill), _steps(record)
     if not steps.points or not prefill:
         return None
     names = (record.model.name or record.model.file_name, record.machine)
@@ -41,6 +37,24 @@ def curve_of_record(record: RunRecord) -> ServiceCurve | None:
         steps.points, prefill, basis=Basis(record.basis), name=" on ".join(name for name in names if name is not None)
     )
     return replace(curve, notes=curve_notes(record), fast_steps=() if steps.fast == steps.points else steps.fast)
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """Passes of a service curve."""
+
+    decode: tuple[ServicePass, ...]
+    prefill: tuple[ServicePass, ...]
+
+
+def passes_that_count(record: RunRecord) -> Passes:
+    """Those of the record's service curve that were measured and are evidence: of slices whose times do not lie on a line they are none of all layers."""
+    service = record.measurement.service
+    kinds = ((), ()) if service is None else (service.decode, service.prefill)
+    decode, prefill = (
+        tuple(one for one in passes if one.seconds and not is_bent(one.largest_residual)) for passes in kinds
+    )
+    return Passes(decode=decode, prefill=prefill)
 
 
 def curve_notes(record: RunRecord) -> tuple[str, ...]:
@@ -58,13 +72,13 @@ def _bent_note(record: RunRecord) -> tuple[str, ...]:
         return ()
     left_out = f"{bent} of {len(passes)} passes of the service curve are left out"
     why = f"since the slices' times do not lie on a line ({RESIDUAL_TOLERANCE:.0%} are allowed)"
-    return (f"{left_out}, {why}; the curve goes through the others",)
+    left = passes_that_count(record)
+    rest = "the curve goes through the others" if left.decode and left.prefill else "there is no curve without them"
+    return (f"{left_out}, {why}; {rest}",)
 
 
 def _steps(record: RunRecord) -> BoundedSteps:
-    service = record.measurement.service
-    points = () if service is None else tuple(_points(service.decode))
-    bound = _bound(record)
+    points, bound = tuple(_points(passes_that_count(record).decode)), _bound(record)
     return BoundedSteps(points=points, fast=points) if bound is None else bounded_steps(points, bound)
 
 
@@ -115,8 +129,4 @@ def _single_note(record: RunRecord) -> tuple[str, ...]:
 
 
 def _points(passes: Iterable[ServicePass]) -> list[Point]:
-    return [
-        Point(size=one.size, depth=one.depth, seconds=median(one.seconds))
-        for one in passes
-        if one.seconds and not is_bent(one.largest_residual)
-    ]
+    return [Point(size=one.size, depth=one.depth, seconds=median(one.seconds)) for one in passes]

@@ -96,6 +96,7 @@ DISTURBANCES: Final = (
     ),
     ("give more --budget", "请增大 --budget"),
     ("the curve goes through the others", "曲线由其余测量得出"),
+    ("there is no curve without them", "除去它们便没有曲线"),
     (
         "steps of {any} sequences grew less with depth than reading the cache takes at the measured bandwidth: noise, or a wrong bandwidth",
         "{any} 个序列的步长随深度的增长小于按实测带宽读取缓存所需的时间：可能是噪声，或带宽有误",
