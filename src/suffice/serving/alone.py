@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from suffice.serving.passes import Part, read_s, shared_passes_s
 from suffice.serving.schedulers import KvLayout
+from suffice.serving.step_times import Read
 
 if TYPE_CHECKING:
     from suffice.serving.schedulers import LlamaCppScheduler
@@ -13,16 +14,6 @@ if TYPE_CHECKING:
 
 FEW_STEPS: Final = 4  # below, one at a time is as quick
 _MOST_KEPT: Final = 10_000  # prompts of a curve
-
-
-class Read(NamedTuple):
-    """A whole prompt that is read."""
-
-    seconds: float
-    steps: int
-    token_seconds: float  # integral of its tokens in the cache over that time
-    largest_chunk: int
-    depth: int  # that passes over one token, which are decode steps, reached; 0: there were none
 
 
 class Alone:
@@ -40,7 +31,7 @@ class Alone:
         self._times, self._scheduler = times.apart(), scheduler
         self._shared = scheduler.layout is KvLayout.UNIFIED
         rules = (self._shared, scheduler.batch_tokens, scheduler.pass_tokens, scheduler.prompt_end)
-        self.reads: dict[int, Read] = times.kept_under(rules)
+        self.reads = times.reads_under(rules)
         self.room = scheduler.capacity_tokens
         self.longest = min(FEW_STEPS * (scheduler.batch_tokens - scheduler.slots + 1), self.room)
         self.sums = self._times.sums_of_one()

@@ -7,7 +7,7 @@ from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -127,13 +127,23 @@ def _depths(surface: Surface) -> Iterable[float]:
     return surface.depths if isinstance(surface, MeasuredSurface) else ()
 
 
+class Read(NamedTuple):
+    """A whole prompt that is read by a server which does nothing else."""
+
+    seconds: float
+    steps: int
+    token_seconds: float  # integral of its tokens in the cache over that time
+    largest_chunk: int
+    depth: int  # that passes over one token, which are decode steps, reached; 0: there were none
+
+
 @dataclass(slots=True)
 class _Known:
     """What was computed of one curve, for the runs to come: searches simulate it dozens of times with the same prompts."""
 
     sums: dict[int, array[float]] = field(default_factory=dict)
     prefill: dict[tuple[int, float], float] = field(default_factory=dict)
-    under: dict[Hashable, dict[Any, Any]] = field(default_factory=dict)  # by the rules of a scheduler
+    reads: dict[Hashable, dict[int, Read]] = field(default_factory=dict)  # by the rules of a scheduler
 
 
 @lru_cache(maxsize=_KNOWN_CURVES)
@@ -241,9 +251,9 @@ class StepTimes:
         """Times of the same curve whose reach is counted apart."""
         return StepTimes(self._curve, self._known)
 
-    def kept_under(self, rules: Hashable) -> dict[Any, Any]:
-        """What was found out of the curve under the rules of a scheduler, to be added to."""
-        return self._known.under.setdefault(rules, {})
+    def reads_under(self, rules: Hashable) -> dict[int, Read]:
+        """Whole prompts that were read alone under the rules of a scheduler, by their tokens; who reads another one adds it."""
+        return self._known.reads.setdefault(rules, {})
 
     def asked_again(self, largest_chunk: int, depth: int) -> None:
         """Times that are known were used: of a prompt, and of one sequence down to a depth (0: of none)."""
