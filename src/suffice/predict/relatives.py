@@ -31,6 +31,7 @@ RELATIVE_FEATURES: Final = tuple(f"{kind}_{what}" for kind in KINDS for what in 
 _NEAR_CORES: Final = 0.7  # a factor of two in cores halves the weight, about
 _NEAR_SIZES: Final = 0.8
 PRIOR_WEIGHT: Final = 0.7
+_MOST_KEPT: Final = 20_000  # kinds of machines: ten times the catalogue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # the groups of each are known by it
@@ -106,6 +107,8 @@ def relatives_of(
     if own is not None:
         return _sums(relatives, keys, log_threads, own)
     known = _known_sums(relatives)
+    if len(known) > _MOST_KEPT:
+        known.clear()
     cores = [None if math.isnan(threads) else threads for threads in log_threads.tolist()]
     alike = [(*key, threads) for key, threads in zip(keys, cores, strict=True)]
     new = [place for place, one in enumerate(alike) if one not in known]
