@@ -73,14 +73,20 @@ footer{{margin-top:3rem;border-top:1px solid var(--line);color:var(--dim);font-s
 @media screen and (max-width:44em){{.lead{{font-size:1.25rem}}h2{{font-size:1.2rem}}}}
 @page{{margin:16mm 14mm}}
 @media print{{
-body{{font-size:10pt}}
+html{{font-size:9.5pt}}
 main{{max-width:none;padding:0}}
+h2{{margin-top:1.4rem}}
 nav,summary{{display:none}}
-h2,h3,caption{{break-after:avoid}}
+h2,h3,caption,thead,p:has(+pre),p:has(+figure),p:has(+.scroll){{break-after:avoid}}
+tbody tr:first-child{{break-before:avoid}}
 figure,tr,li,pre,.lead{{break-inside:avoid}}
+figure svg{{max-height:78mm}}
+.figures{{grid-template-columns:repeat(auto-fit,minmax(10rem,1fr));gap:.5rem}}
+.figures li{{padding:.5rem}}
+.figures+p{{break-before:avoid}}
 thead{{display:table-header-group}}
 .scroll{{overflow:visible}}
-table{{font-size:8.5pt}}
+table{{font-size:8pt}}
 td.short{{white-space:normal}}
 th,td{{min-width:0;padding:.2rem .4rem .2rem 0}}
 tbody th{{min-width:0}}
