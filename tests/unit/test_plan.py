@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,15 +14,19 @@ from helpers.records import run_record
 from suffice.decide.evidence import evidence_from
 from suffice.decide.plan_curves import concurrency_curves, volume_curves
 from suffice.decide.plan_load import Pace, volume_of, work_of
+from suffice.decide.plan_machines import Asked, Offer, machine_options, with_own_figures
 from suffice.decide.plan_rank import crossovers, never_cheaper, ranked, references, unit_name
-from suffice.decide.plan_screen import holds
-from suffice.decide.plan_types import OptionKind
+from suffice.decide.plan_screen import holds, own_outlook
+from suffice.decide.plan_types import OptionKind, PriceTag
 from suffice.decide.prospects import standings
+from suffice.decide.service_load import machines_share
+from suffice.decide.service_screen import screened_outlooks
 from suffice.decide.verdict import Grade
 from suffice.loaders.plan_market import Market
 from suffice.loaders.plan_prices import stated_rates
 from suffice.loaders.planning import make_plan, plan_concurrency
 from suffice.model.cost import HOURS_PER_MONTH
+from suffice.model.demand import users_with_margin
 
 if TYPE_CHECKING:
     from suffice.decide.plan_types import Plan, PlanOption
@@ -251,6 +256,122 @@ def test_as_many_machines_as_users_hold_what_one_of_each_holds() -> None:
     assert holds(demand, quick, 1) is None
     assert holds(demand, quick, 2) is not None
     assert holds(demand, slow, 2) is None
+
+
+@pytest.mark.parametrize(
+    ("users", "margin", "need", "decode", "slots"),
+    [
+        (6, 1.5, 8.0, 120.0, 40),
+        (8, 1.5, 2.0, 60.0, 40),
+        (9, 1.0, 5.0, 90.0, 12),
+        (50, 1.5, 1.0, 200.0, 100),
+        (9, 1.5, 2.0, 60.0, 12),
+    ],
+)
+def test_users_have_a_slot_each_up_to_the_margin_wherever_they_are_looked_at(
+    users: int, margin: float, need: float, decode: float, slots: int
+) -> None:
+    """`check` and `plan` look at as many slots as the users need with the margin: not 8 at most, no power of two, not 64, and not more than fit."""
+    demand = mixed_demand(
+        requests_per_second=None,
+        interactive_share=None,
+        concurrent_users=users,
+        ttft=None,
+        tokens_per_second_per_user=need,
+        margin=margin,
+    )
+    evidence = machine("m", decode, 20_000.0, 1.0, spread=0.0).prospect.evidence
+    context = demand.needed_context_tokens
+    assert context is not None
+    evidence = replace(evidence, memory_usable_bytes=evidence.memory_needed_bytes(context, slots))
+    fits = math.ceil(users * margin) <= slots
+
+    (screened,) = screened_outlooks(demand, [evidence])
+    planned, own = holds(demand, evidence, 1), own_outlook(demand, evidence, 1)
+
+    assert screened is not None
+    assert own is not None
+    assert screened.is_enough == own.is_enough == (planned is not None) == fits
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_cheapest_are_as_many_as_are_enough_by_their_own_figures(count: int) -> None:
+    """Also where a screen would have said too few. 8 users are 12 with the margin; a machine has 50 / 1.15 tokens/s, which is 4 streams of 8."""
+    demand = mixed_demand(
+        requests_per_second=None,
+        interactive_share=None,
+        concurrent_users=8,
+        ttft=None,
+        tokens_per_second_per_user=8.0,
+        margin=1.5,
+    )
+    standing = machine("m", 50.0, 20_000.0, 1.0, spread=0.0)
+    offer = Offer(
+        prospect=standing.prospect,
+        price=PriceTag(amount=1.0, unit="hour", currency="USD", region="r", date="2026-11-01", source="s"),
+    )
+    asked = Asked.of(demand, [offer], most=8, keep=5, proven=1)
+    (screened, *_) = machine_options([offer], asked)
+    assert screened.count == 3
+
+    found = with_own_figures(replace(screened, count=count), offer, asked)
+
+    assert found.is_enough
+    assert found.count == 3
+    assert found.name == "3 x m"
+    assert found.cost is not None
+    assert found.cost.amount == pytest.approx(3 * HOURS_PER_MONTH)
+    assert found.headroom == pytest.approx(3 * 4 / 8)
+    assert found.reason.startswith(
+        "Each of 3 takes its part of the load: 8 users with the margin of 1.5 are 12, 4 each. Enough with margin 1.33"
+    )
+    alone = own_outlook(demand, standing.prospect.evidence, 1)
+    assert alone is not None
+    assert alone.served is not None
+    assert alone.served.machines == 3  # as `decide` says of one
+
+
+@pytest.mark.parametrize(
+    ("users", "margin", "count"), [(8, 1.5, 3), (10, 1.1, 2), (7, 2.0, 5), (6, 1.0, 4), (20, 1.15, 9)]
+)
+def test_machines_share_the_users_with_the_margin_and_not_each_its_own(users: int, margin: float, count: int) -> None:
+    """All machines together have room for all users with the margin, and one user fewer each has not."""
+    demand = replace(CHAT, requests_per_second=None, concurrent_users=users, margin=margin)
+
+    share = machines_share(demand, count)
+    each = users_with_margin(share.streams, share.margin)
+
+    whole = users_with_margin(users, margin)
+    assert each == users_with_margin(each, 1.0)
+    assert (each - 1) * count < whole <= each * count
+    assert share.streams <= each
+    assert machines_share(demand, 1) == demand
+
+
+def test_of_machines_that_carry_one_user_each_there_are_more_than_users() -> None:
+    """3 users are 5 with the margin of 1.5, and a machine has 10 / 1.15 tokens/s, which is one stream of 8: five machines, not none."""
+    demand = mixed_demand(
+        requests_per_second=None,
+        interactive_share=None,
+        concurrent_users=3,
+        ttft=None,
+        tokens_per_second_per_user=8.0,
+        margin=1.5,
+    )
+    standing = machine("m", 10.0, 20_000.0, 1.0, spread=0.0)
+    offer = Offer(
+        prospect=standing.prospect,
+        price=PriceTag(amount=1.0, unit="hour", currency="USD", region="r", date="2026-11-01", source="s"),
+    )
+
+    (found, *_) = machine_options([offer], Asked.of(demand, [offer], most=8, keep=5, proven=1))
+
+    assert (found.count, found.is_enough) == (5, True)
+
+
+def test_no_half_user_comes_of_the_last_bit_of_a_product() -> None:
+    """10 x 1.1 is 11.000000000000002 and means 11 users."""
+    assert [users_with_margin(10, 1.1), users_with_margin(100, 1.1), users_with_margin(3, 1.5)] == [11, 110, 5]
 
 
 def test_users_alone_are_no_volume() -> None:

@@ -10,12 +10,13 @@ from dataclasses import replace
 import pytest
 
 from helpers.pages import all_kinds, given, one_stream, record, with_latency
-from helpers.plans import job_plan
+from helpers.plans import CHAT, job_plan, request
 from helpers.served import load, rate_demand, server
 from suffice.decide.constraint import Constraint, Sense
 from suffice.decide.quantity import Quantity
 from suffice.decide.verdict import GradedConstraint, plain_grade
 from suffice.decide.wording import grade_sentence
+from suffice.loaders.planning import make_plan
 from suffice.model.basis import Basis
 from suffice.report.page.language import Language
 from suffice.report.page.model import english
@@ -143,11 +144,17 @@ def test_the_reason_of_an_option_is_that_of_a_verdict() -> None:
 def test_reasons_and_notes_of_a_real_plan_are_known() -> None:
     """Each option that is enough, each that is open for want of a measurement, and what was left out: with the same numbers."""
     made = job_plan()
+    users = make_plan(
+        request(replace(CHAT, requests_per_second=None, concurrent_users=7, ttft=None, tokens_per_second_per_user=2.0))
+    )
     reasons = [
-        one.reason for one in made.options if one.is_enough or one.reason.startswith("Not settled: by arithmetic")
+        one.reason
+        for one in (*made.options, *users.options)
+        if one.is_enough or one.reason.startswith("Not settled: by arithmetic")
     ]
 
     assert len(reasons) > 2
+    assert any("users with the margin of 1.5 are 11" in reason for reason in reasons)
     for reason in reasons:
         said = told_reason(reason, ZH)
         assert said is not None, reason

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.cli import options
 from suffice.errors import UsageError
+from suffice.model.demand import users_with_margin
 
 if TYPE_CHECKING:
     from suffice.loaders.model_file import ModelFile
@@ -93,7 +94,7 @@ def default_slots(demand: Demand, *, engines: int = 1) -> int:
     """
     if demand.concurrent_users is not None:
         users = demand.concurrent_users
-        slots = users if users == 1 else math.ceil(users * demand.margin / engines)
+        slots = users if users == 1 else users_with_margin(users, demand.margin / engines)
         return min(max(slots, min(engines, 2)), _MOST_SLOTS)
     return _SLOTS_OF_A_RATE if demand.requests_per_second is not None else 1
 

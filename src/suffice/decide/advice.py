@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from suffice.decide.requantize import quants_command, recipe_for, smaller_recipe
 from suffice.decide.service_load import LoadKind
 from suffice.decide.wording import CAPACITIES, label, machines_sentence
+from suffice.model.demand import users_with_margin
 from suffice.units import SECONDS_PER_MINUTE, format_bytes
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def _attention_hint(binding: Constraint, evidence: MachineEvidence) -> str:
 def _measure_curve(served: Served | None) -> str:
     slots = _USUAL_SLOTS
     if served is not None and served.case.kind is LoadKind.USERS:
-        slots = math.ceil(served.case.demanded * served.case.margin)
+        slots = users_with_margin(served.case.demanded, served.case.margin)
     elif served is not None:
         slots = min(slots, served.case.most_slots)
     return f"measure the service curve, `suffice check` with the same demand and --slots {max(2, slots)}."
@@ -167,7 +168,7 @@ def _served_advice(evidence: MachineEvidence, service: ServiceOutlook | None) ->
 def _find_capacity(served: Served) -> str:
     case = served.case
     users = case.kind is LoadKind.USERS
-    slots = math.ceil(case.demanded * case.margin) if users else served.slots
+    slots = users_with_margin(case.demanded, case.margin) if users else served.slots
     what = "--find-capacity users" if users else "--find-capacity"
     return f"{_SPAWN} --slots {slots} {what} --demand demand.toml --out cap.json"
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from suffice.decide.service_curves import SIMULATION_ERROR
 from suffice.decide.service_load import LoadKind, limits_of, queue_case, served_case
 from suffice.model.cost import DAYS_PER_MONTH, Volume, hours_per_month, requests_per_month
-from suffice.model.demand import DemandKind
+from suffice.model.demand import DemandKind, users_with_margin
 from suffice.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 _WHOLE_PERCENTILE: Final = 95.0  # the length at P95 is what a limit there, or beyond, waits for
 _CERTAIN: Final = 100.0
 _SLOWER: Final = 1 + SIMULATION_ERROR  # the slow end of a simulation over the low end of what is predicted
-# Of the busy share at which processor sharing would miss the limit: simulated servers held up to 0.52 of it (docs/plan.md).
-_BUSY: Final = 0.65
+# Of the busy share that theory allows: with the lengths that were drawn, simulated servers held up to 1.06 of it (docs/plan.md).
+_SPREAD: Final = 1.1
+_STEPS: Final = 6  # of Newton's method, which comes from below and does not pass the root
 
 
 class WorkKind(StrEnum):
@@ -52,6 +53,8 @@ class Work:
         need: decode rate of each stream, tokens/s; None: not stated.
         ttft_s: limit on the time to first token; None: not stated.
         ttft_tokens: prompt for which that limit is judged.
+        may_wait: share of the requests that may miss that limit; 1: it is not stated.
+        may_drag: the same of the limits on each token.
     """
 
     kind: WorkKind
@@ -63,6 +66,8 @@ class Work:
     need: float | None = None
     ttft_s: float | None = None
     ttft_tokens: float = 0.0
+    may_wait: float = 1.0
+    may_drag: float = 1.0
 
 
 def elsewhere(demand: Demand) -> Demand:
@@ -109,7 +114,14 @@ def work_of(demand: Demand, evidence: MachineEvidence) -> Work:
         need=needed,
         ttft_s=None if limit is None else limit.value_s,
         ttft_tokens=tokens,
+        may_wait=_may_miss(demand, "ttft_s"),
+        may_drag=_may_miss(demand, "tpot_s"),
     )
+
+
+def _may_miss(demand: Demand, metric: str) -> float:
+    """Share of the requests that may miss the limits on a metric: of several that which lets most of them."""
+    return max(((_CERTAIN - one.percent) / _CERTAIN for one in limits_of(demand) if one.metric == metric), default=1.0)
 
 
 def _mean(lengths: Lengths | None) -> float | None:
@@ -166,28 +178,31 @@ class Pace:
         if work.kind is WorkKind.USERS:
             return self._least_for_users(work)
         busy = work.demanded * work.margin * self.request_s(work)
-        return max(1, math.ceil(busy / self._busy_at_most(work)))
+        return max(1, math.ceil(busy / self.busy_at_most(work)))
 
-    def _busy_at_most(self, work: Work) -> float:
-        """Share of its time that a machine may be busy under a limit on each token.
+    def busy_at_most(self, work: Work) -> float:
+        """Share of its time that a machine may be busy under limits on the first and on each further token, more than a simulated one was.
 
-        Served beside each other, requests are slowed down: of an M/M/1 queue with processor sharing about rho^k of them by more than k
-        (Kleinrock, Queueing Systems II, 4.4), where k is how much faster than needed a lone one is. Above two thirds of that no simulated
-        server was seen to hold; what is ruled out here may cost a machine, and never calls one enough that is not.
+        Where a lone request is ``k`` times as fast as each token's limit asks, ``k`` of them may share a machine that gains nothing by
+        batching, and the others wait for the first token. Of an M/M/1 queue more than ``k`` are there for rho^k of the time, and somebody waits
+        longer than ``t`` for one of ``k`` places with rho^k exp(-(1 - rho) t / S), where a request alone takes ``S``: who comes finds
+        geometrically many, who leave at 1/S (Kleinrock, Queueing Systems I, 3.2). Without a limit on the first token all may wait. A tenth is
+        added: the lengths that are drawn are not the mean.
         """
         if work.kind is not WorkKind.RATE or work.need is None:
-            return 1.0
-        spare = self.decode_low / work.need / _SLOWER
-        return min(1.0, _BUSY * math.pow(1 - _WHOLE_PERCENTILE / _CERTAIN, 1 / spare))
+            return _SPREAD
+        places = max(1.0, self.decode_low / work.need / _SLOWER)
+        shared = math.pow(work.may_drag, 1 / places)
+        wait_s = math.inf if work.ttft_s is None else work.ttft_s - work.ttft_tokens / self.prefill_low * _SLOWER
+        waiting = busy_under_wait(places, wait_s / self.request_s(work), work.may_wait)
+        return _SPREAD * max(shared, waiting)
 
     def _least_for_users(self, work: Work) -> float:
-        users = math.ceil(work.demanded)
         if work.need is None:
             return 1
         streams = math.floor(self.decode_low / work.need / _SLOWER)
-        return next(
-            (n for n in range(1, users + 1) if math.ceil(math.ceil(users / n) * work.margin) <= streams), math.inf
-        )
+        with_margin = users_with_margin(math.ceil(work.demanded), work.margin)
+        return math.ceil(with_margin / streams) if streams else math.inf
 
     def least_at_best(self, work: Work, *, with_margin: bool = True) -> int:
         """The fewest machines at the fast end, where each token takes what one of a prompt does: a bound from below."""
@@ -196,6 +211,29 @@ class Pace:
         tokens = work.case.prompt.mean + work.case.output.mean
         margin = work.margin if with_margin else 1.0
         return max(1, math.ceil(work.demanded * margin * tokens / self.prefill_high))
+
+
+def busy_under_wait(places: float, wait: float, may_wait: float) -> float:
+    """The busy share rho at which ``may_wait`` of all wait longer than ``wait`` services for one of ``places``.
+
+    The root of rho^places exp(-(1 - rho) wait) = may_wait, whose logarithm grows and is concave in rho.
+
+    Example:
+        Who may not wait at all finds a free place with 1 - rho; who may wait for ever lets a machine be busy all the time.
+
+        >>> busy_under_wait(1, 0.0, 0.05)
+        0.05
+        >>> busy_under_wait(1, math.inf, 0.05)
+        1.0
+    """
+    if may_wait >= 1 or math.isinf(wait):
+        return 1.0
+    wait = max(0.0, wait)
+    share = math.pow(may_wait, 1 / places)
+    for _ in range(_STEPS if wait else 0):
+        missing = math.log(may_wait) + wait - places * math.log(share) - share * wait
+        share = min(1.0, share + missing / (places / share + wait))
+    return share
 
 
 def volume_of(demand: Demand) -> Volume | None:

@@ -28,15 +28,17 @@ from suffice.decide.plan_load import (
 from suffice.decide.plan_rank import unit_name
 from suffice.decide.plan_screen import holds, own_outlook
 from suffice.decide.plan_types import OptionKind, PlanOption
-from suffice.decide.service_load import share_of
+from suffice.decide.service_load import machines_share
 from suffice.decide.verdict import Grade, decide_machine
 from suffice.decide.wording import label
 from suffice.model.basis import weakest
 from suffice.model.cost import HOURS_PER_MONTH
+from suffice.model.demand import users_with_margin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from suffice.decide.constraint import Constraint
     from suffice.decide.plan_types import PriceTag
     from suffice.decide.prospects import Prospect
     from suffice.decide.service import ServiceOutlook
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from suffice.model.cost import Volume
     from suffice.model.demand import Demand
 
+_USERS: Final = "capacity_users"
 _TOO_DEAR: Final = 4.0  # times the cheapest that is enough: nobody asks for those
 _FEW: Final = 3  # times as many as are kept that are looked at among those that fail
 
@@ -198,12 +201,11 @@ def _judged(one: _Seen, count: int, asked: Asked) -> PlanOption | None:
 
 
 def _verdict(one: _Seen, count: int, asked: Asked, service: ServiceOutlook | None) -> Verdict:
-    return decide_machine(share_of(asked.demand, count), one.offer.prospect.evidence, service)
+    return decide_machine(machines_share(asked.demand, count), one.offer.prospect.evidence, service)
 
 
 def _option(one: _Seen, count: int, asked: Asked, verdict: Verdict) -> PlanOption:
     name = one.offer.prospect.name
-    share = "" if count == 1 else f"Each of {count} takes its part of the load. "
     binding = next((c.constraint for c in verdict.constraints if c.constraint.name == verdict.binding), None)
     price = one.offer.price
     least = min(count, one.pace.least_at_best(asked.work))
@@ -213,9 +215,9 @@ def _option(one: _Seen, count: int, asked: Asked, verdict: Verdict) -> PlanOptio
         name=name if count == 1 else f"{count} x {name}",
         count=count,
         grade=verdict.grade,
-        reason=share + verdict.reason,
+        reason=_share_words(count, asked) + verdict.reason,
         binding=verdict.binding,
-        headroom=None if binding is None else binding.headroom,
+        headroom=None if binding is None else _headroom(binding, count, asked),
         basis=verdict.basis,
         cost=None if price is None else machine_cost(price, count, paid_hours(asked.demand), least),
         cost_unknown="nobody states its price" if price is None else None,
@@ -225,6 +227,24 @@ def _option(one: _Seen, count: int, asked: Asked, verdict: Verdict) -> PlanOptio
         notes=(*_notes(one, count, asked), *([] if too_often is None else [too_often])),
         prices=() if price is None else (price,),
     )
+
+
+def _share_words(count: int, asked: Asked) -> str:
+    if count == 1:
+        return ""
+    share = machines_share(asked.demand, count)
+    if asked.work.kind is not WorkKind.USERS or share.margin == asked.work.margin:
+        return f"Each of {count} takes its part of the load. "
+    users, margin = asked.demand.streams, asked.work.margin
+    whole, each = users_with_margin(users, margin), users_with_margin(share.streams, share.margin)
+    return f"Each of {count} takes its part of the load: {users} users with the margin of {margin:g} are {whole}, {each} each. "
+
+
+def _headroom(binding: Constraint, count: int, asked: Asked) -> float | None:
+    """Available over required; of users, who cannot be halved, what all machines carry over all of the load."""
+    if binding.headroom is None or binding.name != _USERS or asked.work.kind is not WorkKind.USERS:
+        return binding.headroom
+    return binding.headroom * machines_share(asked.demand, count).streams * count / asked.demand.streams
 
 
 def _point_request_s(one: _Seen, asked: Asked) -> float:
@@ -340,7 +360,7 @@ def _open_reason(one: _Seen, asked: Asked, verdict: Verdict) -> str:
 
 def _load_name(asked: Asked) -> str:
     names = {
-        WorkKind.USERS: "capacity_users",
+        WorkKind.USERS: _USERS,
         WorkKind.RATE: "capacity_requests_per_second",
         WorkKind.QUEUE: "wall_time_s" if paid_window_s(asked.demand) is not None else "sustained_tokens_per_second",
     }
@@ -348,14 +368,34 @@ def _load_name(asked: Asked) -> str:
 
 
 def with_own_figures(option: PlanOption, offer: Offer, asked: Asked) -> PlanOption:
-    """An option with what is simulated of its own machine, both ends and the capacity, where it was judged by those of a slower one."""
+    """An option with what is simulated of its own machine, both ends and the capacity, where it was judged by those of a slower one.
+
+    By its own figures more of them may be needed.
+    """
     if asked.work.kind is WorkKind.STREAM or option.verdict is None:
         return option
-    service = own_outlook(asked.demand, offer.prospect.evidence, option.count)
     one = _seen(offer, asked)
-    verdict = _verdict(one, option.count, asked, service)
-    fresh = _option(one, option.count, asked, verdict)
+    count, (verdict, service) = _fewest_by_own(one, option.count, asked)
+    fresh = _option(one, count, asked, verdict)
     return replace(fresh, notes=option.notes, tokens_per_machine=_carried(service, asked))
+
+
+def _fewest_by_own(one: _Seen, count: int, asked: Asked) -> tuple[int, tuple[Verdict, ServiceOutlook | None]]:
+    """The first number from ``count`` on at which they are enough; else what is said of ``count``."""
+    known = _own(one, count, asked)
+    if _is_enough(known):
+        return count, known
+    more = ((number, _own(one, number, asked)) for number in range(count + 1, asked.most + 1))
+    return next(((number, own) for number, own in more if _is_enough(own)), (count, known))
+
+
+def _is_enough(own: tuple[Verdict, ServiceOutlook | None]) -> bool:
+    return own[0].grade is Grade.ENOUGH
+
+
+def _own(one: _Seen, count: int, asked: Asked) -> tuple[Verdict, ServiceOutlook | None]:
+    service = own_outlook(asked.demand, one.offer.prospect.evidence, count)
+    return _verdict(one, count, asked, service), service
 
 
 def _carried(service: ServiceOutlook | None, asked: Asked) -> float | None:

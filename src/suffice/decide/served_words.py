@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from suffice.decide.service_load import DEFAULT_OUTPUT_TOKENS
-from suffice.model.demand import DEFAULT_PROMPT_TOKENS
+from suffice.model.demand import DEFAULT_PROMPT_TOKENS, users_with_margin
 from suffice.model.served import LoadKind
 from suffice.stats.percentiles import samples_needed
 from suffice.units import MILLISECONDS_PER_SECOND
@@ -109,7 +109,7 @@ def settle_command(demand: Demand, need: ServedNeed, loads: Sequence[ServedLoad]
     addresses = (server for server in lasting if server and _PLAIN_ADDRESS.fullmatch(server))
     words = ["suffice", "load", next(addresses, "URL")]
     if need.counts_users:
-        users = math.ceil(need.demanded * (need.margin if need.has_capacity else 1.0))
+        users = users_with_margin(need.demanded, need.margin if need.has_capacity else 1.0)
         words += ["--concurrency", f"{users}", "--requests", f"{max(_requests(need), _OF_USERS * users)}"]
     else:
         # Work that nobody waits for has to be done in its window, which a rate over the whole day does not show.

@@ -26,10 +26,11 @@ from suffice.decide.service_load import (
     served_case,
     slots_that_fit,
 )
-from suffice.decide.service_queue import queue_end, queue_time_s
+from suffice.decide.service_queue import DRAIN_RUNS, queue_end, queue_time_s
 from suffice.decide.service_rate import KNOWN, rate_end, rate_machines
 from suffice.decide.service_users import users_end, users_machines
 from suffice.model.basis import Basis
+from suffice.model.demand import users_with_margin
 from suffice.serving.capacity import Proof, percentiles_of_runs, saturated_rate
 
 if TYPE_CHECKING:
@@ -125,14 +126,20 @@ class ServiceOutlook:
     @property
     def is_enough(self) -> bool:
         """Whether the slow end carries the load, and works off the queue, with the margin."""
-        served, drained = self.served, self.drained
-        return (served is None or _carries(served.capacity, served.case)) and (
-            drained is None or _carries(drained.requests_per_second, drained.case)
-        )
+        drained = self.drained
+        return self.serves and (drained is None or _carries(drained.requests_per_second, drained.case))
+
+    @property
+    def serves(self) -> bool:
+        """Whether the slow end carries the load under limits with the margin; also where there is none."""
+        return self.served is None or _carries(self.served.capacity, self.served.case)
 
 
 def _carries(quantity: Quantity | None, case: ServedCase) -> bool:
-    return quantity is not None and quantity.low is not None and quantity.low >= case.demanded * case.margin
+    if quantity is None or quantity.low is None:
+        return False
+    wanted = case.demanded * case.margin
+    return quantity.low >= (users_with_margin(case.demanded, case.margin) if case.kind is LoadKind.USERS else wanted)
 
 
 @lru_cache(maxsize=KNOWN)
@@ -149,7 +156,7 @@ def outlook(demand: Demand, evidence: MachineEvidence, effort: Effort | None = N
         return None
     return ServiceOutlook(
         served=None if case is None else _served(demand, evidence, case),
-        drained=None if queue is None else _drained(demand, evidence, queue),
+        drained=None if queue is None else drained_of(demand, evidence, queue),
     )
 
 
@@ -173,7 +180,7 @@ class _Found:
 
 
 def _served(demand: Demand, evidence: MachineEvidence, case: ServedCase) -> Served:
-    users = min(math.ceil(case.demanded * case.margin), MOST_STREAMS)
+    users = min(users_with_margin(case.demanded, case.margin), MOST_STREAMS)
     ends = _ends(evidence, case, users if case.kind is LoadKind.USERS else case.most_slots)
     fitting = slots_that_fit(demand, evidence, case.context)
     found = _found(ends, case)
@@ -224,7 +231,7 @@ def _missed_alone(ends: CurveEnds, found: _Found, case: ServedCase) -> tuple[tup
 def _ends(evidence: MachineEvidence, case: ServedCase, sequences: int) -> CurveEnds:
     if case.effort.simulates:
         ends = curve_ends(evidence, case.extent(sequences))
-        return ends if case.effort.finds_capacity else replace(ends, fast=None)
+        return ends if case.effort.bounds_high else replace(ends, fast=None)
     return CurveEnds(slow=None, likely=None, fast=None, basis=Basis.EXTRAPOLATED)
 
 
@@ -313,7 +320,8 @@ def _middle(values: tuple[float, ...]) -> float:
     return sorted(values)[len(values) // 2]
 
 
-def _drained(demand: Demand, evidence: MachineEvidence, case: ServedCase) -> Drained:
+def drained_of(demand: Demand, evidence: MachineEvidence, case: ServedCase) -> Drained:
+    """How fast a machine works off a queue, a case of :func:`suffice.decide.service_load.queue_case`."""
     ends = _ends(evidence, case, case.most_slots)
     found = [None if curve is None else queue_end(curve, case) for curve in (ends.slow, ends.likely, ends.fast)]
     slow, likely, fast = (None if one is None else one[1] for one in found)
@@ -332,13 +340,15 @@ def drain_s(drained: Drained, requests: float) -> Quantity | None:
     if not drained.case.effort.finds_capacity:
         rate = drained.requests_per_second
         return None if rate is None else rate.inverted(requests)
-    case, count = drained.case, max(1, min(MOST_DRAINED, math.ceil(requests)))
     ends = drained.ends
-
-    def seconds(curve: ServiceCurve | None) -> float | None:
-        if curve is None:
-            return None
-        return queue_time_s(curve, case, count) * (requests / count)
-
-    slow, likely, fast = (seconds(curve) for curve in (ends.slow, ends.likely, ends.fast))
+    slow, likely, fast = (
+        None if curve is None else drain_of(curve, drained.case, requests)
+        for curve in (ends.slow, ends.likely, ends.fast)
+    )
     return _enclosing(fast, likely if likely is not None else slow, slow, ends.basis, known=ends.interval_known)
+
+
+def drain_of(curve: ServiceCurve, case: ServedCase, requests: float, runs: int = DRAIN_RUNS) -> float:
+    """The same of one curve, by so many runs."""
+    count = max(1, min(MOST_DRAINED, math.ceil(requests)))
+    return queue_time_s(curve, case, count, runs) * (requests / count)

@@ -11,13 +11,13 @@ from suffice.decide.encoder import encoder_text, with_encoder
 from suffice.decide.service_curves import PASS_TOKENS, Extent
 from suffice.errors import DemandError
 from suffice.model.basis import Basis
-from suffice.model.demand import DEFAULT_PROMPT_TOKENS, DemandKind, Lengths
+from suffice.model.demand import DEFAULT_PROMPT_TOKENS, DemandKind, Lengths, users_with_margin
 from suffice.serving.capacity import arrivals_at
 from suffice.serving.load import ClosedLoop, GivenArrivals, Load, LognormalLength
 from suffice.serving.schedulers import KvLayout, LlamaCppScheduler
 from suffice.serving.search import LatencyLimit, Trial
 from suffice.serving.summary import DEFAULT_TAIL, Window, least_samples
-from suffice.units import SECONDS_PER_DAY
+from suffice.units import KILO, SECONDS_PER_DAY
 
 if TYPE_CHECKING:
     from suffice.decide.evidence import MachineEvidence
@@ -48,13 +48,16 @@ class Effort:
     requests: int
     tolerance: float
     finds_capacity: bool = True  # False: only whether the load holds with its margin, at the slow end
+    bounds_high: bool = True  # False: nothing of the fast end
     simulates: bool = True  # False: not at all, and nothing is known
 
 
 FULL: Final = Effort(requests=400, tolerance=0.04)
 PREDICTED: Final = Effort(requests=100, tolerance=0.1)
-SCREEN: Final = Effort(requests=90, tolerance=0.1, finds_capacity=False)
-NOTHING: Final = Effort(requests=90, tolerance=0.1, finds_capacity=False, simulates=False)
+# As many requests as of those that are predicted: with fewer, other machines would hold by chance than by their own figures.
+SCREEN: Final = Effort(requests=100, tolerance=0.1, finds_capacity=False, bounds_high=False)
+DRAIN: Final = Effort(requests=100, tolerance=0.1, bounds_high=False)
+NOTHING: Final = Effort(requests=100, tolerance=0.1, finds_capacity=False, bounds_high=False, simulates=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +170,19 @@ def share_of(demand: Demand, engines: int) -> Demand:
         requests_per_second=None if rate is None else rate / engines,
         memory_bytes=None if memory is None else memory / engines,
     )
+
+
+def machines_share(demand: Demand, count: int) -> Demand:
+    """What each of several equal machines gets, of users with the margin of all of them.
+
+    8 users with a margin of 1.5 are 12: each of 3 machines has 4 of them, and not the 5 that 3 users with that margin would be.
+    """
+    share = share_of(demand, count)
+    if count == 1 or demand.requests_per_second is not None or not demand.is_of_users:
+        return share
+    each = math.ceil(users_with_margin(demand.streams, demand.margin) / count)
+    said = each * KILO // share.streams / KILO  # with three digits, and not more than is reached
+    return replace(share, margin=said)
 
 
 def served_case(demand: Demand, evidence: MachineEvidence, effort: Effort | None = None) -> ServedCase | None:

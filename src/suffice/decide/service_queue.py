@@ -14,24 +14,33 @@ if TYPE_CHECKING:
     from suffice.serving.curve import ServiceCurve
 
 _SAME: Final = 0.01  # rates of a queue that differ by less are the same
-_DRAIN_RUNS: Final = 3
+DRAIN_RUNS: Final = 3
 _QUEUE_REQUESTS: Final = 500
 
 
 @lru_cache(maxsize=KNOWN)
 def queue_end(curve: ServiceCurve, case: ServedCase) -> tuple[int, float]:
-    """The slots that answer most, the fewest among equals, and how many requests/s they answer."""
-    load = case.load()
+    """The slots that answer most, and how many requests/s they answer."""
     if not case.effort.finds_capacity:
-        return 1, saturated_rate(curve, case.scheduler(1), load)
-    rates = [(slots, saturated_rate(curve, case.scheduler(slots), load)) for slots in doubled(case.most_slots)]
-    most = max(rate for _, rate in rates)
-    slots = next(slots for slots, rate in rates if rate >= most * (1 - _SAME))
-    return slots, saturated_rate(curve, case.scheduler(slots), case.load(_QUEUE_REQUESTS), runs=_DRAIN_RUNS)
+        return 1, saturated_rate(curve, case.scheduler(1), case.load())
+    slots = fastest_slots(curve, case)
+    return slots, saturated_rate(curve, case.scheduler(slots), case.load(_QUEUE_REQUESTS), runs=DRAIN_RUNS)
 
 
 @lru_cache(maxsize=KNOWN)
-def queue_time_s(curve: ServiceCurve, case: ServedCase, requests: int) -> float:
+def fastest_slots(curve: ServiceCurve, case: ServedCase) -> int:
+    """The slots that answer most, the fewest among equals; at a slow end, which gains little by batches, none after the first that answer less."""
+    rates: dict[int, float] = {}
+    for slots in doubled(case.most_slots):
+        rates[slots] = saturated_rate(curve, case.scheduler(slots), case.load())
+        if not case.effort.bounds_high and rates[slots] < max(rates.values()):
+            break
+    most = max(rates.values())
+    return next(slots for slots, rate in rates.items() if rate >= most * (1 - _SAME))
+
+
+@lru_cache(maxsize=KNOWN)
+def queue_time_s(curve: ServiceCurve, case: ServedCase, requests: int, runs: int = DRAIN_RUNS) -> float:
     """Seconds until a queue of so many requests is worked off, with the slots that answer most."""
-    scheduler = case.scheduler(queue_end(curve, case)[0])
-    return drain_time_s(curve, scheduler, case.load(requests), runs=_DRAIN_RUNS).point
+    scheduler = case.scheduler(fastest_slots(curve, case))
+    return drain_time_s(curve, scheduler, case.load(requests), runs=runs).point

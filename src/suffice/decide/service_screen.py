@@ -7,7 +7,6 @@ than one that is not is not either.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -15,17 +14,17 @@ from typing import TYPE_CHECKING, Final
 from suffice.decide.covering import Covering, all_as_fast
 from suffice.decide.service import ServiceOutlook, outlook
 from suffice.decide.service_curves import SIMULATION_ERROR
-from suffice.decide.service_load import MOST_SLOTS, NOTHING, SCREEN, LoadKind, queue_case, served_case, slots_that_fit
+from suffice.decide.service_load import MOST_SLOTS, NOTHING, LoadKind, queue_case, served_case, slots_that_fit
+from suffice.decide.service_shown import low_end, shown_outlook, slow_alone
+from suffice.model.demand import users_with_margin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from suffice.decide.evidence import MachineEvidence
-    from suffice.decide.quantity import Quantity
     from suffice.decide.service_load import ServedCase
     from suffice.model.demand import Demand
 
-_GRID: Final = 1.05  # speeds are rounded down to powers of it
 _WHOLE_PERCENTILE: Final = 95.0  # the length at P95 is what a limit there, or beyond, waits for
 
 
@@ -54,11 +53,11 @@ def screened_outlooks(demand: Demand, evidences: Sequence[MachineEvidence]) -> l
     known = Covering[_Key, ServiceOutlook]()
     able = [place for place, evidence in enumerate(evidences) if may_be_enough(demand, evidence)]
     by_speed = sorted(
-        able, key=lambda place: _low(evidences[place].decode[0].rate if evidences[place].decode else None)
+        able, key=lambda place: low_end(evidences[place].decode[0].rate if evidences[place].decode else None)
     )
     for place in _halves(by_speed):
-        rounded = _rounded(demand, evidences[place])
-        shown = known.found(_key(demand, rounded), partial(_shown, demand, rounded))
+        slow = _slow_end(demand, evidences[place])
+        shown = known.found(_key(demand, slow), partial(shown_outlook, demand, slow))
         found[place] = found[place] if shown is None else shown[1]
     return found
 
@@ -74,22 +73,12 @@ def _halves(ordered: list[int]) -> list[int]:
     return found
 
 
-def _shown(demand: Demand, rounded: MachineEvidence) -> ServiceOutlook | None:
-    """What is simulated of a machine, where it is enough."""
-    found = outlook(demand, rounded, SCREEN)
-    return found if found is not None and found.is_enough else None
-
-
-def _low(rate: Quantity | None) -> float:
-    return 0.0 if rate is None or rate.low is None else rate.low
-
-
 def _key(demand: Demand, evidence: MachineEvidence) -> _Key:
     context = demand.needed_context_tokens or evidence.run_context_tokens
     fitting = slots_that_fit(demand, evidence, context)
     return _Key(
-        decode=tuple(_low(point.rate) for point in evidence.decode),
-        prefill=_low(evidence.prefill_rate),
+        decode=tuple(low_end(point.rate) for point in evidence.decode),
+        prefill=low_end(evidence.prefill_rate),
         slots=MOST_SLOTS if fitting is None else fitting,
     )
 
@@ -115,7 +104,7 @@ def _is_quick(demand: Demand, case: ServedCase, evidence: MachineEvidence) -> bo
     needed, limit = demand.required_decode_tokens_per_second, demand.ttft
     if needed is not None:
         rate = evidence.decode_rate(demand.work_depth_tokens)
-        streams = math.ceil(case.demanded * case.margin) if case.kind is LoadKind.USERS else 1
+        streams = users_with_margin(case.demanded, case.margin) if case.kind is LoadKind.USERS else 1
         if rate is None or rate.low is None or rate.low < needed * streams:
             return False
     if limit is not None:
@@ -126,24 +115,20 @@ def _is_quick(demand: Demand, case: ServedCase, evidence: MachineEvidence) -> bo
     return True
 
 
-def _rounded(demand: Demand, evidence: MachineEvidence) -> MachineEvidence:
-    """The evidence on a grid of speeds and slots, with nothing left that tells one machine from another."""
+def _slow_end(demand: Demand, evidence: MachineEvidence) -> MachineEvidence:
+    """The evidence with nothing above its slow end, with as many slots as are tried, and with nothing left that tells one machine from another."""
     context = demand.needed_context_tokens or evidence.run_context_tokens
     fitting = slots_that_fit(demand, evidence, context)
     memory = None
     if fitting is not None:
-        slots = 2 ** math.floor(math.log2(min(fitting, MOST_SLOTS))) if fitting else 0
-        memory = evidence.memory_needed_bytes(context, slots)
+        users = demand.requests_per_second is None and demand.is_of_users
+        tried = users_with_margin(demand.streams, demand.margin) if users else MOST_SLOTS
+        memory = evidence.memory_needed_bytes(context, min(fitting, tried))
     return replace(
         evidence,
         name="",
         is_gpu=False,
-        decode=tuple(replace(point, rate=_slower(point.rate)) for point in evidence.decode),
-        prefill_rate=None if evidence.prefill_rate is None else _slower(evidence.prefill_rate),
+        decode=tuple(replace(point, rate=slow_alone(point.rate)) for point in evidence.decode),
+        prefill_rate=None if evidence.prefill_rate is None else slow_alone(evidence.prefill_rate),
         memory_usable_bytes=memory,
     )
-
-
-def _slower(rate: Quantity) -> Quantity:
-    low = None if not rate.low else _GRID ** math.floor(math.log(rate.low, _GRID))
-    return replace(rate, point=low or rate.point, low=low, high=low or rate.high)

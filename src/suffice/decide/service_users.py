@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from suffice.decide.service_load import MOST_STREAMS
 from suffice.decide.service_rate import KNOWN, End
+from suffice.model.demand import users_with_margin
 from suffice.serving.capacity import holds, largest_whole
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def users_end(curve: ServiceCurve, case: ServedCase, proof: Proof) -> End:
     Where the demanded users hold the limits with the margin, or else without it, it is the most up to which all from there on do; else the
     most up to which all do.
     """
-    demanded, wanted = math.ceil(case.demanded), math.ceil(case.demanded * case.margin)
+    demanded, wanted = math.ceil(case.demanded), users_with_margin(case.demanded, case.margin)
     if not case.effort.finds_capacity:
         held = wanted <= MOST_STREAMS and users_hold(curve, case, proof, wanted)
         return End(slots=demanded, capacity=wanted if held else 0, capacity_slots=demanded)
@@ -58,7 +59,7 @@ def _most_users(curve: ServiceCurve, case: ServedCase, proof: Proof, most: int) 
     def held(users: int) -> bool:
         return users_hold(curve, case, proof, users)
 
-    demanded, wanted = math.ceil(case.demanded), math.ceil(case.demanded * case.margin)
+    demanded, wanted = math.ceil(case.demanded), users_with_margin(case.demanded, case.margin)
     singly = _tried_singly(curve, case, most)
     if wanted <= most and held(wanted):
         return _climb(wanted, most, singly, held)
@@ -104,7 +105,7 @@ def _uneven(curve: ServiceCurve, case: ServedCase, proof: Proof, most: int) -> t
 
 def users_machines(curve: ServiceCurve, case: ServedCase, end: End, proof: Proof) -> tuple[int, int] | None:
     """The fewest equal machines that hold the users with the margin, shared out evenly, and the slots of each; None: none would."""
-    wanted = math.ceil(case.demanded * case.margin)
+    wanted = users_with_margin(case.demanded, case.margin)
     singly = _tried_singly(curve, case, wanted)
     known = [users for users in range(1, singly + 1) if users_hold(curve, case, proof, users)]
     most = max([*known, int(end.capacity)], default=0)

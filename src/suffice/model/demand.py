@@ -19,6 +19,17 @@ DEFAULT_MARGIN: Final = 1.5
 DEFAULT_PROMPT_TOKENS: Final = 512  # where a demand says nothing of its prompts
 _Z95: Final = 1.6448536269514722  # standard normal quantile of 0.95
 _MEDIAN_PERCENTILE: Final = 50.0
+_LAST_BIT: Final = 6  # digits after which a product may miss a whole number
+
+
+def users_with_margin(users: float, margin: float) -> int:
+    """Whole users of a load with its margin: there is no half user, and the last bit of a product makes none.
+
+    Example:
+        >>> users_with_margin(3, 1.5), users_with_margin(10, 1.1)
+        (5, 11)
+    """
+    return math.ceil(round(users * margin, _LAST_BIT))
 
 
 class DemandKind(StrEnum):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final
 
 from suffice.decide import words as verdicts
 from suffice.decide.constraint import Sense
 from suffice.decide.quality import KEPT_UNIT
 from suffice.decide.verdict import Grade, binding_of
+from suffice.model.demand import users_with_margin
 from suffice.report.page.quantities import range_text
 from suffice.report.tables import one_line
 from suffice.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from suffice.report.page.words import Words
 
 _REACHING: Final = (Grade.ENOUGH, Grade.THIN)
-_LAST_BIT: Final = 6  # digits after which a product may miss a whole number
 
 
 def lead_sentence(given: PageInput, words: Words) -> str:
@@ -169,8 +168,7 @@ def _need(constraint: Constraint, margin: float) -> float:
     required = constraint.required or 0.0
     if constraint.sense is Sense.AT_MOST:
         return required / margin
-    # There is no half user: what reaches 4.5 of them reaches 5.
-    return math.ceil(round(required * margin, _LAST_BIT)) if constraint.unit == "users" else required * margin
+    return users_with_margin(required, margin) if constraint.unit == "users" else required * margin
 
 
 def _available(item: GradedConstraint, words: Words, *, by_day: bool) -> str:

@@ -54,6 +54,10 @@ ADVICE: Final = (
     ),
     ("Each of {n} takes its part of the load.", "{n} 台各承担一部分负载。"),
     (
+        "Each of {n} takes its part of the load: {n2} users with the margin of {n3} are {n4}, {n5} each.",
+        "{n} 台各承担一部分负载：{n2} 个用户按 {n3} 倍余量计为 {n4} 个，每台 {n5} 个。",
+    ),
+    (
         "Not settled: by arithmetic {n} or more of them may hold {label} with margin {n2}; up to {n3} are not shown to, or cost more than the {n4} cheapest of their kind that are enough, beyond which none is looked for.",
         "未定：按算术，{n} 台或更多也许能满足{label}（余量 {n2} 倍）；到 {n3} 台为止没有证明够用，或比同类中够用的最便宜 {n4} 种更贵，更多的未再考察。",
     ),
