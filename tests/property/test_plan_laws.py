@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from helpers.plans import CHAT, JOB
 from suffice.decide.plan_cost import HereCost, here_cost, machine_cost
-from suffice.decide.plan_load import Pace, busy_under_wait, work_of
+from suffice.decide.plan_load import Pace, work_of
 from suffice.decide.plan_types import PriceTag
 from suffice.decide.prospects import Speeds, predicted_evidence
 from suffice.records.schema import ModelRecord
+from suffice.serving.queueing import busy_under_wait
 
 SPEED = st.floats(0.5, 500)
 FACTOR = st.floats(1.0, 50.0)

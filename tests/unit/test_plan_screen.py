@@ -13,6 +13,12 @@ from suffice.decide.service_screen import screened_outlooks
 from suffice.decide.verdict import Grade, decide_machine
 from suffice.model.demand import DemandKind, Lengths
 
+EACH: dict[str, Any] = {
+    "interactive_share": None,
+    "prompt_tokens": Lengths(p50=100, p95=250),
+    "output_tokens": Lengths(p50=50, p95=120),
+    "margin": 1.3,
+}
 LOADS: dict[str, dict[str, Any]] = {
     "users": {"requests_per_second": None, "concurrent_users": 4, "tokens_per_second_per_user": 3.0, "ttft": None},
     "rate": {"requests_per_second": 0.12, "tokens_per_second_per_user": 6.0},
@@ -26,6 +32,11 @@ LOADS: dict[str, dict[str, Any]] = {
         "window_s": 3 * 3600.0,
     },
 }
+LOADS["uneven job"] = {
+    **LOADS["job"],
+    "prompt_tokens": Lengths(p50=100, p95=600),
+    "output_tokens": Lengths(p50=5, p95=10),
+}
 ENOUGH_NEAR = {
     ("users", 1): 40.0,
     ("users", 2): 21.5,
@@ -37,6 +48,8 @@ ENOUGH_NEAR = {
     ("work without an end", 2): 13.5,
     ("job", 1): 27.0,
     ("job", 2): 13.5,
+    ("uneven job", 1): 6.3,
+    ("uneven job", 2): 3.15,
 }
 """Tokens/s from which so many are about enough."""
 
@@ -44,13 +57,7 @@ ENOUGH_NEAR = {
 @pytest.mark.parametrize(("load", "count"), ENOUGH_NEAR)
 def test_a_screen_says_enough_where_the_own_figures_do(load: str, count: int) -> None:
     """From speeds that are a little too slow to those that are just enough, and each looked at as if it were the only one."""
-    demand = mixed_demand(
-        interactive_share=None,
-        prompt_tokens=Lengths(p50=100, p95=250),
-        output_tokens=Lengths(p50=50, p95=120),
-        margin=1.3,
-        **LOADS[load],
-    )
+    demand = mixed_demand(**{**EACH, **LOADS[load]})
     screened, own = [], []
     for step in range(-4, 5):
         speed = ENOUGH_NEAR[load, count] * 1.03**step

@@ -294,7 +294,7 @@ def test_a_queue_drains_in_rounds() -> None:
     """Ten answers of ten seconds over four slots are three rounds."""
     load = replace(_constant(1), arrivals=GivenArrivals(times_s=(0.0,) * 10), requests=10)
 
-    assert drain_time_s(ONE_SECOND, _slots(4), load, runs=1).point == 30
+    assert drain_time_s(ONE_SECOND, _slots(4), load, runs=1) == 30
 
 
 def test_given_times_cannot_be_shared_or_stretched() -> None:

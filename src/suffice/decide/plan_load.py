@@ -15,6 +15,7 @@ from suffice.decide.service_curves import SIMULATION_ERROR
 from suffice.decide.service_load import LoadKind, limits_of, queue_case, served_case
 from suffice.model.cost import DAYS_PER_MONTH, Volume, hours_per_month, requests_per_month
 from suffice.model.demand import DemandKind, users_with_margin
+from suffice.serving.queueing import BUSY_SPREAD, EVEN, busy_under_wait
 from suffice.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 _WHOLE_PERCENTILE: Final = 95.0  # the length at P95 is what a limit there, or beyond, waits for
 _CERTAIN: Final = 100.0
 _SLOWER: Final = 1 + SIMULATION_ERROR  # the slow end of a simulation over the low end of what is predicted
-# Of the busy share that theory allows: with the lengths that were drawn, simulated servers held up to 1.06 of it (docs/plan.md).
-_SPREAD: Final = 1.1
-_STEPS: Final = 6  # of Newton's method, which comes from below and does not pass the root
 
 
 class WorkKind(StrEnum):
@@ -186,16 +184,16 @@ class Pace:
         Where a lone request is ``k`` times as fast as each token's limit asks, ``k`` of them may share a machine that gains nothing by
         batching, and the others wait for the first token. Of an M/M/1 queue more than ``k`` are there for rho^k of the time, and somebody waits
         longer than ``t`` for one of ``k`` places with rho^k exp(-(1 - rho) t / S), where a request alone takes ``S``: who comes finds
-        geometrically many, who leave at 1/S (Kleinrock, Queueing Systems I, 3.2). Without a limit on the first token all may wait. A tenth is
-        added: the lengths that are drawn are not the mean.
+        geometrically many, who leave at 1/S (Kleinrock, Queueing Systems I, 3.2). Without a limit on the first token all may wait. A wait counts
+        double, as where all requests are alike, and a tenth is added: the lengths that are drawn are not the mean.
         """
         if work.kind is not WorkKind.RATE or work.need is None:
-            return _SPREAD
+            return BUSY_SPREAD
         places = max(1.0, self.decode_low / work.need / _SLOWER)
         shared = math.pow(work.may_drag, 1 / places)
         wait_s = math.inf if work.ttft_s is None else work.ttft_s - work.ttft_tokens / self.prefill_low * _SLOWER
-        waiting = busy_under_wait(places, wait_s / self.request_s(work), work.may_wait)
-        return _SPREAD * max(shared, waiting)
+        waiting = busy_under_wait(places, EVEN * wait_s / self.request_s(work), work.may_wait)
+        return BUSY_SPREAD * max(shared, waiting)
 
     def _least_for_users(self, work: Work) -> float:
         if work.need is None:
@@ -211,29 +209,6 @@ class Pace:
         tokens = work.case.prompt.mean + work.case.output.mean
         margin = work.margin if with_margin else 1.0
         return max(1, math.ceil(work.demanded * margin * tokens / self.prefill_high))
-
-
-def busy_under_wait(places: float, wait: float, may_wait: float) -> float:
-    """The busy share rho at which ``may_wait`` of all wait longer than ``wait`` services for one of ``places``.
-
-    The root of rho^places exp(-(1 - rho) wait) = may_wait, whose logarithm grows and is concave in rho.
-
-    Example:
-        Who may not wait at all finds a free place with 1 - rho; who may wait for ever lets a machine be busy all the time.
-
-        >>> busy_under_wait(1, 0.0, 0.05)
-        0.05
-        >>> busy_under_wait(1, math.inf, 0.05)
-        1.0
-    """
-    if may_wait >= 1 or math.isinf(wait):
-        return 1.0
-    wait = max(0.0, wait)
-    share = math.pow(may_wait, 1 / places)
-    for _ in range(_STEPS if wait else 0):
-        missing = math.log(may_wait) + wait - places * math.log(share) - share * wait
-        share = min(1.0, share + missing / (places / share + wait))
-    return share
 
 
 def volume_of(demand: Demand) -> Volume | None:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from suffice.serving.simulate import simulate, simulate_until_certain
-from suffice.serving.summary import STEADY, Window, estimate_over, latency_of, least_samples, run_percentiles
+from suffice.serving.summary import STEADY, Window, latency_of, least_samples, run_percentiles
+from suffice.stats.intervals import median
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from suffice.serving.load import Load
     from suffice.serving.run import SimulatedRun
     from suffice.serving.schedulers import Scheduler
-    from suffice.stats.estimate import Estimate
 
 DEFAULT_CONFIDENCE: Final = 0.95
 DEFAULT_RUNS: Final = 5
@@ -196,8 +196,6 @@ def attainment_of(run: SimulatedRun, limits: Sequence[LatencyLimit], window: Win
     )
 
 
-def drain_time_s(
-    curve: ServiceCurve, scheduler: Scheduler, load: Load, *, runs: int = DEFAULT_RUNS, seed: int = 0
-) -> Estimate:
-    """Seconds until the last answer to a load, one value a run: of a batch that is there at the start, its time to drain."""
-    return estimate_over([simulate(curve, scheduler, load, seed + number).end_s for number in range(runs)])
+def drain_time_s(curve: ServiceCurve, scheduler: Scheduler, load: Load, *, runs: int = DEFAULT_RUNS) -> float:
+    """Seconds until the last answer to a load, the median over runs: of a batch that is there at the start, its time to drain."""
+    return median([simulate(curve, scheduler, load, seed).end_s for seed in range(runs)])
