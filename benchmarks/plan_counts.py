@@ -1,9 +1,8 @@
 """How many machines a plan counts, against what each machine's own figures say of every count: random demands on random machines to rent.
 
-A plan rules counts out by arithmetic and simulates the others on speeds that are rounded down, with few slots and few requests; of the cheapest
-it then looks at one machine fewer by their own figures. Here every count from 1 on is simulated by the machine's own figures, as
-``suffice decide --instance`` does it. Printed: counts that differ, counts that arithmetic alone ruled out, and how busy machines were that hold,
-over what the arithmetic lets them be.
+A plan rules counts out by arithmetic and asks of the others only whether their slow end holds. Here every count from 1 on is simulated by the machine's
+own figures, as ``suffice decide --instance`` does it. Printed: counts that differ, counts that arithmetic alone ruled out, and how busy machines were
+that hold, over what the arithmetic lets them be.
 
 With ``--cheapest`` the bill is looked at instead: every machine and count that costs less than the cheapest of the plan, CPU and GPU apart.
 
@@ -116,7 +115,7 @@ class Tally:
             f"; busy share of several that hold, over what arithmetic allows: up to {max(self.shares, default=0.0):.2f}"
         )
         return (
-            f"{self.compared} machines that are enough; {self.differ} counted otherwise before the cheapest are looked at again, "
+            f"{self.compared} machines that are enough; {self.differ} counted otherwise, "
             f"{self.by_more} of them by more than one machine; {self.ruled_out} ruled out by arithmetic alone"
             + (highest if self.shares else "")
         )
